@@ -1,5 +1,6 @@
 """AtariEnv beside the wrappers, and beside its own definition."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,36 @@ def test_a_restored_state_goes_on_to_the_bit(sticky: float) -> None:
     other = AtariEnv("Breakout", repeat_action_probability=sticky, noop_max=10)
     restore(other, state)
     assert play(other, actions[150:]) == wanted
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("game", ["ALE/Pong-v5", "ALE/Breakout-v5", "SpaceInvaders", "Seaquest"])
+def test_100_000_frames_with_interruptions_are_those_without(game: str) -> None:
+    """At random steps the game is saved, and goes on in another environment."""
+    steps, rng = 25_000, np.random.default_rng(5)
+    stops = set(rng.integers(1, steps, 30).tolist())
+    actions = rng.integers(AtariEnv(game).action_space.n, size=steps).tolist()
+
+    def play(stops: set[int]) -> tuple[str, float, int]:
+        env: Any = AtariEnv(game)
+        digest, total, ends = sha256(env.reset(seed=3)[0].tobytes()), 0.0, 0
+        for step, action in enumerate(actions):
+            if step in stops:
+                state = capture(env)
+                env.close()
+                env = AtariEnv(game)
+                restore(env, state)
+            obs, rew, terminated, truncated, info = env.step(action)
+            digest.update(obs.tobytes() + repr((rew, terminated, truncated, info)).encode())
+            total += info["game_return"] * info["game_over"]
+            if terminated or truncated:
+                ends += 1
+                digest.update(env.reset()[0].tobytes())
+        return digest.hexdigest(), total, ends
+
+    without = play(set())
+    assert play(stops) == without
+    assert without[2] > 3
 
 
 @pytest.mark.parametrize(
