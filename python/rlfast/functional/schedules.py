@@ -33,7 +33,7 @@ class Exponential:
     """Exponential decay or growth, up to a bound.
 
     :param start: the number at step 0; not 0.
-    :param factor: the factor by which it changes in ``steps`` steps, above 0.
+    :param factor: the factor by which it changes in ``steps`` steps, above 0. With 1 it never reaches ``end``.
     :param steps: see ``factor``. Default: 1.
     :param end: the bound, which has the sign of ``start``; None for none. Default: None.
     :raises ValueError: a number is not finite or out of its range.
@@ -49,7 +49,7 @@ class Exponential:
             raise ValueError(f"factor and steps must be above 0, got {factor} and {steps}")
         if start == 0 or (end is not None and start * end < 0):
             raise ValueError(f"start must not be 0, nor of another sign than end, got {start} and {end}")
-        if end is not None and (abs(end) > abs(start)) != (factor > 1) and end != start:
+        if end is not None and factor != 1 and (abs(end) > abs(start)) != (factor > 1) and end != start:
             raise ValueError(f"factor={factor} leads away from end={end}: it starts at {start}")
         self.start, self.factor, self.steps, self.end = start, factor, steps, end
 
@@ -59,7 +59,7 @@ class Exponential:
             value: float = self.start * self.factor ** (max(step, 0) / self.steps)
         except OverflowError:
             value = float("inf") if self.start > 0 else float("-inf")
-        if self.end is None:
+        if self.end is None or self.factor == 1:
             return value
         falls = (self.factor < 1) == (self.start > 0)
         return max(value, self.end) if falls else min(value, self.end)
