@@ -24,6 +24,7 @@ def start(attempts=4):
     for left in reversed(range(attempts)):
         try:
             ray.init(
+                address="local",  # not that of somebody else on this machine
                 num_cpus=1,
                 include_dashboard=False,
                 object_store_memory=80 << 20,
