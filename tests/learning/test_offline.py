@@ -38,7 +38,7 @@ def learned(name, env, data, seed, folder, **settings):
 
 
 @SEEDS
-@pytest.mark.parametrize("name", ["il", "td3-bc", "rebrac", "iql"])
+@pytest.mark.parametrize("name", ["il", "td3-bc", "rebrac", "iql", "bcq"])
 def test_the_expert_of_the_pendulum_is_matched(name, seed, sets, tmp_path):
     files, expert = sets("Pendulum-v1")
     assert -200 < expert < 0

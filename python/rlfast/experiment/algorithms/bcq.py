@@ -34,8 +34,8 @@ class Config(OfflineControlConfig):
 
 PRESETS = {
     "Pendulum-v1": Config(
-        max_steps=6_000,
-        eval_interval=2_000,
+        max_steps=10_000,
+        eval_interval=10_000,
         hidden_sizes=(64, 64),
         learning_rate=5e-4,
         gamma=0.95,
