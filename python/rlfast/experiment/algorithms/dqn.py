@@ -27,6 +27,7 @@ PRESETS = {
     "CartPole-v1": Config(
         stop_return=475.0, learning_rate=3e-3, batch_size=256, updates_per_step=0.125, target_update_freq=25
     ),
+    "Acrobot-v1": Config(stop_return=-100.0, learning_rate=6.3e-4, n_step=1, target_update_freq=250),
     ALE: Config(**ATARI_VALUES, huber=False),
 }
 
