@@ -23,7 +23,7 @@ class Config(NormalConfig):
 PRESETS = {
     "Pendulum-v1": Config(**PENDULUM_SOFT, updates_per_step=0.25, tau=0.02),
     "InvertedPendulum-v5": Config(
-        env="InvertedPendulum-v5", stop_return=950.0, hidden_sizes=(128, 128), learning_rate=1e-3, max_steps=50_000
+        **PENDULUM_SOFT | {"stop_return": 950.0, "max_steps": 50_000, "gamma": 0.98}, updates_per_step=0.25, tau=0.02
     ),
     "HalfCheetah-v5": Config(
         max_steps=300_000,
