@@ -143,11 +143,11 @@ def weights(run_dir):
 KILLED = """
 import os, signal, sys
 from rlfast.cli import main
-from rlfast.experiment import run
+from rlfast.experiment import training
 from rlfast.policy import DQNPolicy
 
 saved, updated = [], []
-save, update = run.save_checkpoint, DQNPolicy.update
+save, update = training.save_checkpoint, DQNPolicy.update
 
 def count_saves(*args, **kwargs):
     save(*args, **kwargs)
@@ -159,7 +159,7 @@ def count_updates(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
     return update(*args, **kwargs)
 
-run.save_checkpoint, DQNPolicy.update = count_saves, count_updates
+training.save_checkpoint, DQNPolicy.update = count_saves, count_updates
 sys.exit(main(sys.argv[1:]))
 """  # it is killed at the fifth update after its second checkpoint
 

@@ -107,7 +107,7 @@ MUTANTS = [mutant for mutant in Replay.__subclasses__() if mutant.__module__ == 
 
 def is_found(target):
     """Whether a random program tells the subject from its model."""
-    for seed in range(100):
+    for seed in range(300):
         random = Random(seed)
         error = failure(random_program(random, 60, objects=target.objects), target)
         if error is not None:

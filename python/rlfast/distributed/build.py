@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import Any
-
-import gymnasium as gym
+from typing import TYPE_CHECKING, Any
 
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.buffer.options.units import NStep, Sequence, Unit
@@ -41,6 +39,9 @@ from rlfast.experiment.environments import make_envs, single_action_space
 from rlfast.experiment.schedules import LearningRates
 from rlfast.policy import BasePolicy
 from rlfast.trainer import BaseTrainer
+
+if TYPE_CHECKING:
+    import gymnasium as gym
 
 
 def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:

@@ -79,10 +79,10 @@ impl<'a> ArrayRef<'a> {
         self.0.flags & flags == flags
     }
 
-    /// Whether its dtype is this very object.
+    /// Whether its dtype is this one. Arrays from pickles have dtype objects of their own.
     #[inline(always)]
     pub fn has_dtype(self, descr: &Bound<'_, PyArrayDescr>) -> bool {
-        self.0.descr.cast() == descr.as_ptr()
+        self.0.descr.cast() == descr.as_ptr() || self.dtype(descr.py()).is_equiv_to(descr)
     }
 
     /// Its dtype.

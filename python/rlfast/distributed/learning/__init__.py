@@ -1,1 +1,6 @@
-"""Learners in several processes, and the trainers of runs with actors."""
+"""Learners in several processes, and the trainers of runs with actors. All modules need torch."""
+
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.distributed"):
+    import torch as torch

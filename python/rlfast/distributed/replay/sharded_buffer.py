@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rlfast.data import Batch
 from rlfast.distributed.cluster.actors import Actor, ActorLost, Call
 from rlfast.distributed.replay.shard import PIECE, Drawn, Level
 from rlfast.distributed.replay.top_tree import TopTree, importance_weights
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.distributed.ShardedBuffer"):
+    import torch
 
 
 class DrawnIndex(np.ndarray[Any, np.dtype[np.int64]]):

@@ -25,7 +25,7 @@ class TopTree:
     >>> tree.set(0, mass=3.0, rows=5)
     >>> tree.set(1, mass=1.0, rows=3)
     >>> tree.probability(0), tree.rows, tree.draw(1000).tolist()
-    (0.75, 8, [749, 251])
+    (0.75, 8, [750, 250])
     """
 
     def __init__(self, shards: int, seed: int | None = None) -> None:

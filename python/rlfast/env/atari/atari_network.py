@@ -82,6 +82,10 @@ class DQNet(NatureCNN):
             layer_init=layer_init,
         )
 
+    def get_output_dim(self) -> int:
+        """Returns the number of outputs."""
+        return int(self.output_dim)
+
 
 def _network(envs: Environments, **options: Any) -> DQNet:
     """Returns the network for the observations and actions of environments.

@@ -51,7 +51,7 @@ def _extra(buffer: TianshouView, *, allow_pickle: bool) -> bytes:
     if store.objects and not allow_pickle:
         paths = ", ".join(".".join(path) for path in store.objects)
         raise TypeError(
-            f"{paths}: these columns hold Python objects; save(path, allow_pickle=True) pickles them into a file"
+            f"{paths}: these columns hold Python objects, kept only as pickles: save, and pass allow_pickle=True"
         )
     store.store_assigned()
     head = json.dumps(_head(buffer)).encode()
