@@ -79,10 +79,15 @@ impl<'a> ArrayRef<'a> {
         self.0.flags & flags == flags
     }
 
-    /// Whether its dtype is this one. Arrays from pickles have dtype objects of their own.
+    /// Whether its dtype is this one: the same object, or, as those that were unpickled are, one like it.
     #[inline(always)]
     pub fn has_dtype(self, descr: &Bound<'_, PyArrayDescr>) -> bool {
-        self.0.descr.cast() == descr.as_ptr() || self.dtype(descr.py()).is_equiv_to(descr)
+        self.0.descr.cast() == descr.as_ptr() || self.has_equal_dtype(descr)
+    }
+
+    #[cold]
+    fn has_equal_dtype(self, descr: &Bound<'_, PyArrayDescr>) -> bool {
+        self.dtype(descr.py()).is_equiv_to(descr)
     }
 
     /// Its dtype.

@@ -1,6 +1,5 @@
 //! Finds the bytes of each column in rows that Python passes, without changing anything.
 
-use numpy::PyArrayDescrMethods as _;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
@@ -299,7 +298,9 @@ impl Columns {
 #[inline]
 fn recognise(py: Python<'_>, array: ArrayRef<'_>, at: usize, column: &Column, rows: usize, out: &mut RowSources) {
     let Some(shown) = stacks::shown_by(py, array) else { return };
-    if let Some(numbers) = shown.numbers_of(rows, column.leaf.nbytes()).filter(|_| has_dtype(py, array, column)) {
+    if let Some(numbers) =
+        shown.numbers_of(rows, column.leaf.nbytes()).filter(|_| array.has_dtype(column.dtype.descr.bind(py)))
+    {
         // SAFETY: a number for each frame, which live as long as the array; `FrameRing` never changes frames that it showed.
         unsafe { out.found.place_numbers(at, numbers.as_ptr()) };
     }
@@ -308,7 +309,7 @@ fn recognise(py: Python<'_>, array: ArrayRef<'_>, at: usize, column: &Column, ro
 /// An array as the engine sees it.
 #[inline(always)]
 fn given<'a>(py: Python<'_>, array: ArrayRef<'a>, column: &Column) -> GivenArray<'a> {
-    let same_dtype = has_dtype(py, array, column);
+    let same_dtype = array.has_dtype(column.dtype.descr.bind(py));
     GivenArray {
         data: array.data(),
         dims: array.dims(),
@@ -317,17 +318,6 @@ fn given<'a>(py: Python<'_>, array: ArrayRef<'a>, column: &Column) -> GivenArray
         same_dtype,
         number: if same_dtype { column.number } else { array::number_type(&array.dtype(py)) },
     }
-}
-
-/// Whether an array has a column's dtype: the same object, or, as those that were unpickled are, one like it.
-#[inline(always)]
-fn has_dtype(py: Python<'_>, array: ArrayRef<'_>, column: &Column) -> bool {
-    array.has_dtype(column.dtype.descr.bind(py)) || has_equal_dtype(py, array, column)
-}
-
-#[cold]
-fn has_equal_dtype(py: Python<'_>, array: ArrayRef<'_>, column: &Column) -> bool {
-    array.dtype(py).is_equiv_to(column.dtype.descr.bind(py))
 }
 
 /// Numbers as float32, one for each row; None for what NumPy had better convert.
