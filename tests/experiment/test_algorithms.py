@@ -6,7 +6,7 @@ from rlfast.experiment.algorithms import algorithm_of, find
 
 def test_a_preset_is_for_its_environment_and_others_get_the_defaults():
     assert ALGORITHMS["dqn"].preset("CartPole-v1").stop_return == 475.0
-    assert ALGORITHMS["dqn"].preset("Acrobot-v1") == DQNConfig(env="Acrobot-v1")
+    assert ALGORITHMS["dqn"].preset("MountainCar-v0") == DQNConfig(env="MountainCar-v0")
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
