@@ -111,6 +111,24 @@ def test_numbers_begin_where_their_space_does():
     assert Encoder(Discrete(3, start=2))(np.array([2, 4])).tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
+def test_convolutions_have_the_channels_and_first_weights_of_the_settings():
+    def layers(**settings):
+        made = networks(MIXED, Discrete(2), **settings)
+        for net in (made.action_values(), made.state_value(), made.choice_actor(), made.quantiles([8], cosines=4)):
+            found = [layer for layer in net.modules() if isinstance(layer, torch.nn.Conv2d)]
+            assert len(found) == 3
+            yield from found
+
+    def orthogonal(layer):
+        weight = layer.weight.detach().flatten(1)
+        return torch.allclose(weight @ weight.T, 2 * torch.eye(len(weight)), atol=1e-4) and not layer.bias.any()
+
+    assert [layer.out_channels for layer in layers()] == [32, 64, 64] * 4
+    assert [layer.out_channels for layer in layers(channels=(4, 6, 8))] == [4, 6, 8] * 4
+    assert not any(orthogonal(layer) for layer in layers())
+    assert all(orthogonal(layer) for layer in layers(orthogonal=True))
+
+
 def test_first_weights_are_orthogonal():
     for space in (VECTOR, IMAGE):
         made = networks(space, Discrete(5))
@@ -121,6 +139,13 @@ def test_first_weights_are_orthogonal():
         assert probs.detach().numpy() == pytest.approx(0.2, abs=0.02)  # nearly the same everywhere
         weight = (critic.net if space is IMAGE else critic).preprocess.model.model[2].weight.detach()  # [8, 16]
         assert (weight @ weight.T).numpy() == pytest.approx(2 * np.eye(8), abs=1e-5)
+        for net in (actor, critic):
+            layers = [layer for layer in net.modules() if isinstance(layer, torch.nn.Conv2d)]
+            assert len(layers) == 3 * (space is IMAGE)
+            for layer in layers:
+                weight = layer.weight.detach().flatten(1)
+                assert (weight @ weight.T).numpy() == pytest.approx(2 * np.eye(len(weight)), abs=1e-5)
+                assert not layer.bias.any()
 
 
 @pytest.mark.parametrize(

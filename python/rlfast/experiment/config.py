@@ -127,6 +127,8 @@ class RunConfig(ScalingConfig):
     """Whether to show a progress bar."""
     hidden_sizes: tuple[PositiveInt, ...] = (256, 256)
     """Number of units of each hidden layer."""
+    channels: tuple[PositiveInt, PositiveInt, PositiveInt] = (32, 64, 64)
+    """Number of output channels of each of the three convolutions that pictures pass through before hidden layers."""
     recurrent: bool = False
     """Whether networks are recurrent: an LSTM, with as many units as the last hidden layer, instead of hidden layers.
     """
@@ -204,6 +206,9 @@ class OffPolicyConfig(RunConfig):
 
     activation: Activation = "relu"
     """Activation of the hidden layers."""
+    orthogonal: bool = False
+    """Whether convolutions begin with orthogonal weights, as those of algorithms that learn from roll-outs always do,
+    and not with PyTorch's first weights. They learn much sooner from pictures that are nearly empty."""
     n_step: PositiveInt = 1
     """Number of rewards summed before bootstrapping."""
     buffer_size: PositiveInt = 1_000_000
@@ -497,6 +502,31 @@ ATARI_VALUES = ATARI_REPLAY | {
     "eps_steps": 1_000_000,
     "eval_eps": 0.005,
 }
+"""The same for algorithms that learn values of actions."""
+CATCH: dict[str, Any] = {
+    "stop_return": 0.9,
+    "eval_episodes": 100,
+    "eval_envs": 50,
+    "eval_interval": 1_000,
+    "num_envs": 16,
+    "channels": (16, 32, 32),
+    "hidden_sizes": (128,),
+    "gamma": 0.97,
+}
+"""What the presets for Catch-v0 have in common: small networks, since nearly all of the time goes into them."""
+CATCH_REPLAY = CATCH | {
+    "max_steps": 20_000,
+    "start_steps": 500,
+    "orthogonal": True,
+    "collect_steps": 16,
+    "updates_per_step": 0.25,
+    "buffer_size": 10_000,
+    "learning_rate": 1e-3,
+    "batch_size": 32,
+    "n_step": 6,
+}
+"""The same for algorithms with a replay buffer."""
+CATCH_VALUES = CATCH_REPLAY | {"target_update_freq": 100, "eps_steps": 2_000, "double": False}
 """The same for algorithms that learn values of actions."""
 PENDULUM: dict[str, Any] = {
     "stop_return": -200.0,

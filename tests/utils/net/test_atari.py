@@ -29,6 +29,15 @@ def test_features_alone():
         NatureCNN(4, 84, 84, 6, output_dim=256)
 
 
+def test_convolutions_may_have_other_channels():
+    net = NatureCNN(4, 84, 84, features_only=True, channels=(4, 6, 8))
+    assert [m.out_channels for m in net.modules() if isinstance(m, nn.Conv2d)] == [4, 6, 8]
+    assert net(torch.zeros(1, 4, 84, 84))[0].shape == (1, net.output_dim) == (1, 8 * 7 * 7)
+    for channels in ((4, 6), (4, 6, 8, 8)):
+        with pytest.raises(ValueError, match=r"three numbers, such as \(32, 64, 64\), got \(4, 6"):
+            NatureCNN(4, 84, 84, 6, channels=channels)
+
+
 def test_bytes_may_be_scaled_in_the_network():
     torch.manual_seed(0)
     frames = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_VALUES, QLearningConfig
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -28,6 +28,7 @@ PRESETS = {
         stop_return=475.0, learning_rate=3e-3, batch_size=256, updates_per_step=0.125, target_update_freq=25
     ),
     "Acrobot-v1": Config(stop_return=-100.0, learning_rate=6.3e-4, n_step=1, target_update_freq=250),
+    "Catch-v0": Config(**CATCH_VALUES),
     ALE: Config(**ATARI_VALUES, huber=False),
 }
 

@@ -8,6 +8,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlfast.experiment.networks.encoder import Encoded, Encoder, is_image
+from rlfast.utils.net.atari import layer_init
 from rlfast.utils.net.common import Net, Recurrent, size_of
 
 if TYPE_CHECKING:
@@ -84,9 +85,15 @@ class NetworkBase:
         if isinstance(space, spaces.Box) and not is_image(space):
             return None
         try:
-            return Encoder(space)
+            return Encoder(space, **self._convolutions())
         except TypeError:
             raise self._space_error("observations that are arrays, numbers or dicts of these", space) from None
+
+    def _convolutions(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"channels": self._config.channels}
+        if getattr(self._config, "orthogonal", False):
+            given["layer_init"] = layer_init
+        return given
 
     def _over_encoder(self, head: Callable[[Any], nn.Module]) -> nn.Module:
         """Returns a head on observations that are vectors, or on encoded observations."""

@@ -24,6 +24,8 @@ class Encoder(nn.Module):
     """Encodes an observation as one vector: images by convolutions, numbers as one-hot, and dicts part by part.
 
     :param space: space of one observation.
+    :param convolutions: arguments of the :class:`~rlfast.utils.net.atari.NatureCNN` of each image: ``channels``,
+        ``layer_init``.
     :raises TypeError: if there is no encoding for the space.
 
     >>> space = spaces.Dict(place=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2,)))
@@ -35,22 +37,22 @@ class Encoder(nn.Module):
     _anchor: torch.Tensor
     output_dim: int
 
-    def __init__(self, space: gym.Space[Any]) -> None:
+    def __init__(self, space: gym.Space[Any], **convolutions: Any) -> None:
         super().__init__()
         self._space = space
         self.register_buffer("_anchor", torch.zeros(0), persistent=False)  # it has the device of the module
         self.parts: dict[str, Encoder] = {}
         self.convolutions: NatureCNN | None = None
         if isinstance(space, spaces.Dict):
-            self.parts = {name: Encoder(part) for name, part in space.items()}
+            self.parts = {name: Encoder(part, **convolutions) for name, part in space.items()}
             self.by_name = nn.ModuleDict(self.parts)
             self.output_dim = sum(part.output_dim for part in self.parts.values())
         elif isinstance(space, spaces.Discrete):
             self.output_dim = int(space.n)
         elif is_image(space):
-            channels, height, width = _channels_first(torch.empty(1, *(space.shape or ()))).shape[1:]
+            frames, height, width = _channels_first(torch.empty(1, *(space.shape or ()))).shape[1:]
             scale = 1 / 255 if space.dtype == "uint8" else 1.0
-            self.convolutions = NatureCNN(channels, height, width, features_only=True, scale=scale)
+            self.convolutions = NatureCNN(frames, height, width, features_only=True, scale=scale, **convolutions)
             self.output_dim = self.convolutions.output_dim
         elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
             self.output_dim = size_of(space.shape)

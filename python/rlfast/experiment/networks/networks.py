@@ -14,6 +14,7 @@ from rlfast.experiment.networks.discrete import DiscreteNetworks
 from rlfast.experiment.networks.encoder import Encoded
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net.atari import layer_init
 from rlfast.utils.net.common import MLP
 
 if TYPE_CHECKING:
@@ -102,13 +103,14 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
 def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:
     """Initialise weights orthogonally, and the actor's last layer near zero (arXiv:2006.05990, section 3.2).
 
+    Weights of a convolution are taken as a matrix with a row for each output channel.
+
     :param actor: the actor.
     :param critics: other networks.
     """
     for layer in nn.ModuleList([actor, *critics]).modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.orthogonal_(layer.weight, 2**0.5)
-            nn.init.zeros_(layer.bias)
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            layer_init(layer)
     head: Any = actor.net if isinstance(actor, Encoded) else actor
     last = head.mu if isinstance(head, continuous.ActorProb) else head.last
     with torch.no_grad():

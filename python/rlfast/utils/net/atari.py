@@ -10,6 +10,9 @@ from torch import nn
 from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
 from rlfast.utils.net.discrete import NoisyLinear
 
+NATURE_CHANNELS = (32, 64, 64)
+"""The number of output channels of each convolution of :class:`NatureCNN`."""
+
 
 class NatureCNN(NetBase):
     """Three convolutions and a hidden layer of 512 units (Mnih et al. 2015, doi:10.1038/nature14236).
@@ -25,7 +28,9 @@ class NatureCNN(NetBase):
         layer. Default: None.
     :param layer_init: called with each layer, returns the initialized layer. Default: the identity.
     :param scale: a factor of the observations; ``1 / 255`` for bytes that were not scaled before. Default: 1.
-    :raises ValueError: ``output_dim`` is given without ``features_only``.
+    :param channels: the number of output channels of each of the three convolutions. Default: 32, 64, 64, as in the
+        paper.
+    :raises ValueError: ``output_dim`` is given without ``features_only``, or ``channels`` are not three.
 
     >>> NatureCNN(4, 84, 84, action_shape=6)(torch.zeros(2, 4, 84, 84, dtype=torch.uint8))[0].shape
     torch.Size([2, 6])
@@ -43,16 +48,20 @@ class NatureCNN(NetBase):
         layer_init: Callable[[nn.Module], nn.Module] = lambda layer: layer,
         *,
         scale: float = 1.0,
+        channels: Sequence[int] = NATURE_CHANNELS,
     ) -> None:
         if output_dim is not None and not features_only:
             raise ValueError(f"output_dim={output_dim} is a size of features: set features_only=True")
+        if len(channels) != len(NATURE_CHANNELS):
+            raise ValueError(f"channels must be three numbers, such as {NATURE_CHANNELS}, got {channels!r}")
         super().__init__()
+        first, second, third = channels
         self.net = nn.Sequential(
-            layer_init(nn.Conv2d(c, 32, kernel_size=8, stride=4)),
+            layer_init(nn.Conv2d(c, first, kernel_size=8, stride=4)),
             nn.ReLU(inplace=True),
-            layer_init(nn.Conv2d(32, 64, kernel_size=4, stride=2)),
+            layer_init(nn.Conv2d(first, second, kernel_size=4, stride=2)),
             nn.ReLU(inplace=True),
-            layer_init(nn.Conv2d(64, 64, kernel_size=3, stride=1)),
+            layer_init(nn.Conv2d(second, third, kernel_size=3, stride=1)),
             nn.ReLU(inplace=True),
             nn.Flatten(),
         )
