@@ -17,6 +17,9 @@ __all__ = [
     "Network",
     "OutOfRange",
     "Replay",
+    "RingMemory",
+    "RingReader",
+    "RingWriter",
     "SchemaMismatch",
     "SegmentTree",
     "Slab",
@@ -574,6 +577,101 @@ def collect(
         vector steps, the number of transitions of each environment, the returns and lengths of episodes that ended with
         the environments whose episode ended and that were not reset, and whether it ended as a choice was None.
     :raises SchemaMismatch: the columns are not exactly those of such transitions. Nothing was changed."""
+
+@final
+class RingMemory:
+    """Replay rings in memory without a name, which other processes can map."""
+
+    @staticmethod
+    def create(
+        columns: Sequence[_Column], rings: int, capacity: int, text: bytes, batch: type[BatchBase]
+    ) -> RingMemory:
+        """Returns new memory. ``text`` describes it to other processes; ``capacity`` is that of each ring.
+
+        :raises ValueError: a column that every row has is missing, or a number is 0.
+        :raises MemoryError: there is no room."""
+    @staticmethod
+    def attach(file: int) -> RingMemory:
+        """Maps the memory of another process by a file descriptor, which may be closed afterwards.
+
+        :raises ValueError: the file is no such memory, or one of another version."""
+    def fileno(self) -> int:
+        """Returns the descriptor of its file, which is open as long as this object lives."""
+    @property
+    def rings(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def text(self) -> bytes: ...
+
+@final
+class RingWriter:
+    """Appends rows to some rings, of which it is the only writer while it lives."""
+
+    def __new__(
+        cls, memory: RingMemory, columns: Sequence[_Column], rings: Sequence[int], batch: type[BatchBase]
+    ) -> RingWriter:
+        """:raises IndexError: there is no such ring. :raises ValueError: a running process writes one of them."""
+    def add(self, fields: Mapping[str, Any], rings: _Index) -> tuple[_Index, NDArray[np.float64], _Index, _Index]:
+        """Appends a row to each ring; see :meth:`Replay.add`.
+
+        :raises SchemaMismatch: the rows are not exactly those of the columns. Nothing was changed.
+        :raises IndexError: another writer's ring. :raises RuntimeError: in a forked child."""
+    def close_episode(self, ring: int) -> None:
+        """Truncates the running episode of a ring at its newest row."""
+    def reset(self, keep_statistics: bool) -> None:
+        """Removes all rows of its rings."""
+    @property
+    def rings(self) -> list[int]: ...
+    def release(self) -> None:
+        """Lets other processes write the rings."""
+
+@final
+class RingReader:
+    """Draws rows of all rings, with priorities of its own."""
+
+    def __new__(
+        cls,
+        memory: RingMemory,
+        columns: Sequence[_Column],
+        *,
+        batch: type[BatchBase],
+        stack_num: int = 1,
+        n_step: int | None = None,
+        gamma: float = 1.0,
+        alpha: float | None = None,
+        beta: float = 1.0,
+        weight_norm: bool = True,
+        seed: int = 0,
+    ) -> RingReader:
+        """:param n_step: sum so many rewards, with the discount ``gamma``; None for the row itself. :param alpha: draw
+        by priority; None for uniform draws. :raises ValueError: an option is out of range."""
+    def sample(self, batch_size: int) -> tuple[Any, _Index]:
+        """Draws rows and returns them in new arrays, and their indices, which remember what was drawn.
+
+        :raises ValueError: there is no row, or rows are overwritten faster than they are copied."""
+    def take(self, index: _Index) -> Any:
+        """Returns rows in new arrays: those that an index remembers, or those that are there now.
+
+        :raises IndexError: one is not there, or was overwritten."""
+    def draw(self, batch_size: int) -> _Index:
+        """Draws rows without reading them."""
+    def live(self) -> _Index:
+        """Returns the rows that are there, ring by ring, oldest first."""
+    def update_priority(self, index: _Index, priority: NDArray[np.float64]) -> int:
+        """Sets priorities, and returns how many were ignored because their row was overwritten."""
+    def sizes(self) -> _Index:
+        """Returns the number of rows of each ring."""
+    @property
+    def prioritized(self) -> bool: ...
+    @property
+    def beta(self) -> float: ...
+    @beta.setter
+    def beta(self, value: float) -> None: ...
+    @property
+    def stale_updates(self) -> int: ...
 
 @final
 class Slab:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.options.units import Sequence as Sequence
     from rlfast.data.buffer.options.units import Transition as Transition
     from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
+    from rlfast.data.buffer.shared.buffer import SharedReplayBuffer as SharedReplayBuffer
+    from rlfast.data.buffer.shared.writer import SharedWriter as SharedWriter
     from rlfast.data.buffer.vector import HERVectorReplayBuffer as HERVectorReplayBuffer
     from rlfast.data.buffer.vector import PrioritizedVectorReplayBuffer as PrioritizedVectorReplayBuffer
     from rlfast.data.buffer.vector import VectorReplayBuffer as VectorReplayBuffer
@@ -54,6 +56,8 @@ __getattr__, __dir__ = lazy_names(
         "buffer.hindsight": ("HERReplayBuffer",),
         "buffer.manager": ("HERReplayBufferManager", "PrioritizedReplayBufferManager", "ReplayBufferManager"),
         "buffer.prioritized": ("PrioritizedReplayBuffer",),
+        "buffer.shared.buffer": ("SharedReplayBuffer",),
+        "buffer.shared.writer": ("SharedWriter",),
         "buffer.vector": ("HERVectorReplayBuffer", "PrioritizedVectorReplayBuffer", "VectorReplayBuffer"),
         "collect.base": ("BaseCollector",),
         "collect.collector": ("AsyncCollector", "Collector"),

@@ -166,6 +166,32 @@ impl Scratch {
     }
 }
 
+/// Returns a file of `bytes` zero bytes without a name in the file system, for memory that processes share. Its pages take no memory until
+/// they are written. `label` shows where it comes from. Where the system can fix the size of files, this one's can be fixed.
+///
+/// # Errors
+/// Those of the system.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn unnamed(label: &str, bytes: usize) -> io::Result<File> {
+    use rustix::fs::MemfdFlags;
+    let file = rustix::fs::memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&file, bytes as u64)?;
+    Ok(file.into())
+}
+
+/// Returns a file of `bytes` zero bytes without a name in the file system, for memory that processes share.
+///
+/// # Errors
+/// Those of the system.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn unnamed(label: &str, bytes: usize) -> io::Result<File> {
+    let path = std::env::temp_dir().join(format!("{label}-{}-{:x}", std::process::id(), unique()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    file.set_len(bytes as u64)?;
+    Ok(file)
+}
+
 /// Returns the bytes of memory that this process may use: the physical memory, or the limit of its control group.
 fn memory_limit() -> u64 {
     let mut limit = physical_memory();

@@ -162,9 +162,7 @@ impl Replay {
     /// # Errors
     /// `Value` for a number that is not finite.
     pub fn set_beta(&mut self, beta: f64) -> Result<()> {
-        if !beta.is_finite() {
-            return value_error!("beta must be a finite number, got {beta}");
-        }
+        check_beta(beta)?;
         self.config.beta = beta;
         Ok(())
     }
@@ -573,7 +571,7 @@ impl Replay {
         let refused = (index.len() - kept.len()) as u64;
         if let Some(held) = &mut self.priorities {
             held.tree.set_many(&slots, &leaves);
-            held.max = kept.iter().map(|&k| priorities[k] + priorities::EPSILON).fold(held.max, f64::max);
+            held.raise_max(kept.iter().map(|&k| priorities[k]));
             held.stale += refused;
         }
         Ok(refused)
@@ -600,13 +598,21 @@ pub fn check_stack(stack_num: usize) -> Result<()> {
     value_error!("stack_num must be from 1 to {MAX_STACK}, got {stack_num}")
 }
 
+/// Checks that an exponent of importance weights is a number.
+///
+/// # Errors
+/// `Value` if it is NaN or infinite.
+pub fn check_beta(beta: f64) -> Result<()> {
+    if beta.is_finite() { Ok(()) } else { value_error!("beta must be a finite number, got {beta}") }
+}
+
 /// Returns the bytes of the priorities of `total` rows: eight for each leaf, and a seventh more for the inner nodes.
 fn priority_bytes(total: usize) -> u128 {
     total as u128 * 8 * 8 / 7
 }
 
 /// Adds a row to the statistics of its episode. If the row ended it, writes them to `added` and restarts them.
-fn update_statistics(
+pub(crate) fn update_statistics(
     cursor: usize,
     running: &mut RunningEpisode,
     done: bool,

@@ -19,6 +19,8 @@ mod rows;
 mod segment_tree;
 mod shards;
 mod shared;
+#[cfg(unix)]
+mod shared_memory;
 mod stacks;
 mod threads;
 mod vector_env;
@@ -60,6 +62,9 @@ mod _core {
     use super::segment_tree::SegmentTree;
     #[pymodule_export]
     use super::shards::UnpluggedShards;
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::shared_memory::{RingMemory, RingReader, RingWriter};
     #[pymodule_export]
     use super::stacks::{FrameRing, FrameStacks, frame_numbers, with_stacks};
     #[pymodule_export]

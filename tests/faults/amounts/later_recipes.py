@@ -1,5 +1,6 @@
 """Valid calls of policies that learn from fixed data, from sequences, or for several agents, and of readers of data."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import gettempdir
@@ -115,6 +116,41 @@ def _read() -> _core.UnpluggedShards:
     return shards
 
 
+_ROW = {"obs": np.zeros(2), "act": 0, "rew": 0.0, "terminated": False, "truncated": False, "obs_next": np.zeros(2)}
+
+
+def shared() -> data.SharedReplayBuffer:
+    """A buffer in shared memory with rows."""
+    buffer = data.SharedReplayBuffer(20, 2, _ROW, sampler=data.Prioritized(0.5, 0.5), seed=0)
+    with buffer.writer() as writer:
+        for _ in range(5):
+            writer.add(_rows())
+    return buffer
+
+
+def _rows() -> data.Batch:
+    return data.Batch.stack([data.Batch(_ROW)] * 2)
+
+
+def _written() -> dict[str, Any]:
+    buffer = shared()
+    return {"memory": buffer._memory, "columns": buffer._description.columns}
+
+
+def _in_rings() -> dict[str, Any]:
+    return _written() | {"rings": [0, 1], "batch": data.Batch}
+
+
+@functools.cache
+def _kept() -> data.SharedReplayBuffer:
+    return shared()
+
+
+def _drawn() -> dict[str, Any]:
+    buffer = shared()
+    return {"indices": buffer.sample(2)[1], "n_step": 1, "gamma": 0.5}
+
+
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "BCQPolicy": bcq,
     "CQLPolicy": cql,
@@ -136,15 +172,38 @@ def _maker(name: str) -> Callable[[], Any]:
 
 INSTANCES: dict[str, Callable[[], Any]] = {name: _maker(name) for name in PARTS} | {
     "MultiAgentPolicyManager": _agents,
+    "RingMemory": lambda: shared()._memory,
+    "RingReader": lambda: shared()._core,
+    "RingWriter": lambda: _core.RingWriter(**_in_rings()),
+    "SharedReplayBuffer": shared,
+    "SharedWriter": lambda: shared().writer(),
     "RandomPolicy": lambda: policy.RandomPolicy(action_space=Discrete(2)),
     "UnpluggedShards": _read,
 }
 CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     f"rlfast.policy.{name}.__init__": parts for name, parts in PARTS.items()
 } | {
+    "rlfast._core.RingMemory.create": lambda: {
+        "columns": shared()._description.columns,
+        "rings": 2,
+        "capacity": 3,
+        "text": b"",
+        "batch": data.Batch,
+    },
+    "rlfast._core.RingReader.__init__": lambda: _written() | {"batch": data.Batch, "alpha": 0.5},
+    "rlfast._core.RingReader.take": lambda: {"index": np.array([0, 1])},
+    "rlfast._core.RingReader.update_priority": lambda: {"index": np.array([0, 1]), "priority": np.ones(2)},
+    "rlfast._core.RingWriter.__init__": _in_rings,
+    "rlfast._core.RingWriter.add": lambda: {"fields": _rows().__dict__, "rings": np.array([0, 1])},
     "rlfast._core.UnpluggedShards.observations": lambda: {"start": 3, "stop": 5},
     "rlfast._core.UnpluggedShards.read": lambda: {"count": 5},
     "rlfast._core.UnpluggedShards.values": lambda: {"start": 3, "stop": 5},
+    "rlfast.data.SharedReplayBuffer.__getitem__": lambda: {"index": np.array([0, 1])},
+    "rlfast.data.SharedReplayBuffer.__init__": lambda: {"total_size": 6, "buffer_num": 2, "example": _ROW},
+    "rlfast.data.SharedReplayBuffer.from_file": lambda: {"file": _kept().fileno()},
+    "rlfast.data.SharedReplayBuffer.nstep": _drawn,
+    "rlfast.data.SharedWriter.__init__": lambda: _written() | {"rings": [0, 1]},
+    "rlfast.data.SharedWriter.add": lambda: {"batch": _rows(), "buffer_ids": [0, 1]},
     "rlfast.experiment.RunConfig.scheduled": lambda: {"schedule": "linear", "start": 1.0},
     "rlfast.functional.nstep_sums_within": lambda: {
         "rew_BT": np.zeros((2, 3)),

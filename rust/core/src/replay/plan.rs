@@ -194,6 +194,26 @@ impl Plan {
     }
 }
 
+/// Returns the keys of whole rows, of which each column's array has the number of the column. A key of a transition without a
+/// column is empty.
+#[must_use]
+pub fn fields_of<D>(schema: &Schema<D>) -> Vec<Field> {
+    fn value(kind: &Kind) -> Value {
+        match kind {
+            Kind::Leaf(column) => Value::Array(*column),
+            Kind::Foreign => Value::Batch(Vec::new()),
+            Kind::Group(nodes) => {
+                Value::Batch(nodes.iter().map(|node| Field { key: node.key, value: value(&node.kind) }).collect())
+            }
+        }
+    }
+    let field = |key: &str| Field {
+        key: schema.key(key).expect("invariant: a schema has its nodes' keys and a transition's"),
+        value: schema.node(key).map_or(Value::Batch(Vec::new()), |node| value(&node.kind)),
+    };
+    all_keys(schema).into_iter().map(field).collect()
+}
+
 /// Returns the keys of a transition, and other keys of columns.
 fn all_keys<D>(schema: &Schema<D>) -> Vec<&str> {
     let outermost = schema.root().iter().map(|node| schema.keys()[node.key].as_str());
@@ -291,5 +311,30 @@ mod tests {
         assert_eq!((plan.fields().len(), plan.arrays().len()), (1, 1));
         assert_eq!(plan.arrays()[0].content, layout.next_content(0));
         assert!(matches!(Plan::new(&schema, &layout, Some(&["nowhere".to_owned()]), 1), Err(Error::Key(_))));
+    }
+
+    #[test]
+    fn whole_rows_have_an_array_for_each_column_and_the_keys_of_a_transition() {
+        let column = |path: &[&str]| {
+            let path = path.iter().map(|&key| key.to_owned()).collect();
+            Column::new(Leaf { path, dtype: "<f4".to_owned(), itemsize: 4, shape: Vec::new() }, None, ())
+        };
+        let columns = vec![column(&["extra"]), column(&["obs", "a"]), column(&["obs", "b"])];
+        let schema = Schema::new(true).with(columns, Vec::new(), column(&["done"])).unwrap();
+        let named: Vec<_> = fields_of(&schema)
+            .into_iter()
+            .map(|field| {
+                let arrays = match field.value {
+                    Value::Array(at) => vec![at],
+                    Value::Batch(inner) => inner
+                        .into_iter()
+                        .map(|inner| if let Value::Array(at) = inner.value { at } else { usize::MAX })
+                        .collect(),
+                };
+                (schema.keys()[field.key].as_str(), arrays)
+            })
+            .filter(|(key, arrays)| !arrays.is_empty() || *key == "info")
+            .collect();
+        assert_eq!(named, [("obs", vec![1, 2]), ("info", vec![]), ("extra", vec![0])]);
     }
 }

@@ -68,6 +68,11 @@ impl Priorities {
         Ok(())
     }
 
+    /// Raises the largest priority to these, which were given to rows.
+    pub fn raise_max(&mut self, priorities: impl Iterator<Item = f64>) {
+        self.max = priorities.map(|priority| priority + EPSILON).fold(self.max, f64::max);
+    }
+
     /// Returns the number of updates that were ignored because their row had been overwritten.
     #[must_use]
     pub fn stale(&self) -> u64 {

@@ -50,7 +50,7 @@ impl Source {
 
     /// Returns the address of row `k`.
     #[inline]
-    pub(super) fn row(self, k: usize) -> *const u8 {
+    pub(crate) fn row(self, k: usize) -> *const u8 {
         if self.ptr.is_null() { self.ptr } else { self.ptr.wrapping_offset(self.stride * k as isize) }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rlfast_core::error::{Error, Result};
-use rlfast_core::memory::Storage;
+use rlfast_core::memory::{Storage, unnamed};
 
 use super::bell::{Doorbell, Futex, Pipe};
 use super::handshake::Post;
@@ -135,7 +135,7 @@ impl Slab {
     /// the process has too many open files.
     pub fn create(starts: Vec<usize>, data: usize, banks: u32, pipes: bool, spins: u32) -> Result<Self> {
         let places = Self::check(&starts, data, banks)?;
-        let file = unnamed(places.end).map_err(Error::io(CONTEXT))?;
+        let file = unnamed("rlfast-envs", places.end).map_err(Error::io(CONTEXT))?;
         let bell = || if pipes { Pipe::new().map(Doorbell::Pipe) } else { Ok(Doorbell::Futex(Futex)) };
         let mut bells = starts.iter().map(|_| bell()).collect::<io::Result<Vec<_>>>().map_err(Error::io(CONTEXT))?;
         let answers = bells.pop().expect("invariant: starts has one entry more than there are workers");
@@ -503,26 +503,6 @@ impl WorkerEndpoint {
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Returns a file without a name. Its pages take no memory until they are written.
-#[cfg(target_os = "linux")]
-fn unnamed(bytes: usize) -> io::Result<File> {
-    let file = rustix::fs::memfd_create("rlfast-envs", rustix::fs::MemfdFlags::CLOEXEC)?;
-    rustix::fs::ftruncate(&file, bytes as u64)?;
-    Ok(file.into())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn unnamed(bytes: usize) -> io::Result<File> {
-    use std::sync::atomic::AtomicUsize;
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let name = format!("rlfast-envs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let path = std::env::temp_dir().join(name);
-    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    file.set_len(bytes as u64)?;
-    Ok(file)
 }
 
 #[cfg(test)]

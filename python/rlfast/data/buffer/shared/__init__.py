@@ -1,0 +1,1 @@
+"""A replay buffer in memory that several processes share."""

@@ -1,0 +1,135 @@
+"""The columns and options of a shared buffer, as text in its memory, so that its file alone is enough to use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rlfast.data._leaves import dotted
+from rlfast.data.batch.batch import Batch
+from rlfast.data.buffer.options.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.units import FrameStack, NStep, Transition, Unit
+from rlfast.data.schema import Schema
+from rlfast.utils.arguments.checks import count_of
+
+Columns: TypeAlias = list[tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]]
+"""The path, dtype and shape of each column."""
+
+_REFUSED = {
+    "ignore_obs_next": False,
+    "save_only_last_obs": False,
+    "sample_avail": False,
+    "storage": "ram",
+    "relabel": None,
+}
+"""Options of other buffers, with the values that ask for nothing."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What every process must know of a shared buffer besides its memory."""
+
+    columns: Columns
+    stack_num: int
+    sampler: Uniform | Prioritized
+    unit: Transition | NStep
+    seed: int
+
+    def to_text(self) -> bytes:
+        """Returns the description as JSON."""
+        sampler, unit = self.sampler, self.unit
+        parts = {
+            "columns": [[list(path), dtype.str, list(shape)] for path, dtype, shape in self.columns],
+            "stack_num": self.stack_num,
+            "priorities": [sampler.alpha, sampler.beta, sampler.weight_norm]
+            if isinstance(sampler, Prioritized)
+            else None,
+            "n_step": [unit.n_step, unit.gamma] if isinstance(unit, NStep) else None,
+            "seed": self.seed,
+        }
+        return json.dumps(parts).encode()
+
+    @classmethod
+    def of_text(cls, text: bytes) -> Description:
+        """Returns the description in the memory of another process.
+
+        :param text: the result of :meth:`to_text`.
+        :raises ValueError: if it is something else.
+        """
+        try:
+            parts = json.loads(text)
+            priorities, n_step = parts["priorities"], parts["n_step"]
+            columns = [(tuple(path), np.dtype(dtype), tuple(shape)) for path, dtype, shape in parts["columns"]]
+            return cls(
+                columns=columns,
+                stack_num=count_of("stack_num", parts["stack_num"], least=1),
+                sampler=Uniform() if priorities is None else Prioritized(*priorities),
+                unit=Transition() if n_step is None else NStep(*n_step),
+                seed=count_of("seed", parts["seed"], least=0),
+            )
+        except (ValueError, TypeError, KeyError, AssertionError) as error:
+            raise ValueError(f"the description in the shared memory is damaged: {error}") from error
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Checks that options of other buffers ask for nothing that a shared buffer cannot do.
+
+    :raises TypeError: if no buffer has such an option.
+    :raises ValueError: if a shared buffer does not have it.
+    """
+    for name, value in options.items():
+        if name not in _REFUSED:
+            raise TypeError(f"SharedReplayBuffer got an unexpected keyword argument {name!r}")
+        if value != _REFUSED[name]:
+            raise ValueError(
+                f"a buffer in shared memory has no option {name}, got {value!r}: leave it out, or use a "
+                "VectorReplayBuffer in one process"
+            )
+
+
+def check_parts(stack_num: int, sampler: object, unit: object) -> tuple[int, Uniform | Prioritized, Transition | NStep]:
+    """Returns the number of frames, the sampler and the unit.
+
+    :raises TypeError: if sampler or unit is none.
+    :raises ValueError: if a shared buffer does not have this unit, or the number is out of range.
+    """
+    stack_num = count_of("stack_num", stack_num)
+    if not isinstance(sampler, Uniform | Prioritized):
+        raise TypeError(f"sampler must be Uniform() or Prioritized(alpha, beta), got {sampler!r}")
+    if not isinstance(unit, Unit):
+        raise TypeError(f"unit must be Transition(), FrameStack(n) or NStep(n, gamma), got {unit!r}")
+    if isinstance(unit, FrameStack):
+        if stack_num not in (1, unit.stack_num):
+            raise ValueError(f"stack_num={stack_num} contradicts unit={unit}")
+        stack_num, unit = unit.stack_num, Transition()
+    if not isinstance(unit, Transition | NStep):
+        raise ValueError(f"a buffer in shared memory has no unit {unit}: use Transition(), FrameStack(n) or NStep")
+    if stack_num < 1:
+        raise ValueError(f"stack_num must be at least 1, got {stack_num}")
+    return stack_num, sampler, unit
+
+
+def columns_of(example: Batch | Mapping[str, Any]) -> Columns:
+    """Returns the columns of rows like an example.
+
+    :param example: one row.
+    :raises KeyError: if a field is missing that every row needs.
+    :raises TypeError: if the example is no row.
+    :raises ValueError: if a value is no number or array of numbers, or the hidden state of a recurrent policy.
+    """
+    if not isinstance(example, Batch | Mapping):
+        raise TypeError(f"example must be one row, a Batch or a dict, got {type(example).__name__}")
+    fields = dict(example.items())
+    if "obs_next" not in fields:
+        raise KeyError(f"obs_next missing, got {', '.join(fields)}: a row in shared memory has its next observation")
+    _, added = Schema().conform(fields, None)
+    odd = [path for path, column in added.numbers.items() if column.dtype.kind not in "biufc"]
+    if bad := [*added.objects, *odd]:
+        raise ValueError(f"{', '.join(map(dotted, bad))}: a buffer in shared memory stores numbers, no Python objects")
+    if any(path[:2] == ("policy", "hidden_state") for path in added.numbers):
+        raise ValueError("a buffer in shared memory does not serve recurrent policies: leave out policy.hidden_state")
+    return [(path, column.dtype, tuple(column.shape)) for path, column in added.numbers.items()]

@@ -1,0 +1,323 @@
+//! Replay rings that processes share: their memory, and who writes and reads them.
+
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::sync::Arc;
+
+use numpy::npyffi::types::npy_intp;
+use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyType};
+use rlfast_core::error::Result;
+use rlfast_core::replay::Added;
+use rlfast_core::replay::plan::{Field, fields_of, stack_of};
+use rlfast_core::replay::provenance::Provenance;
+use rlfast_core::replay::schema::Schema;
+use rlfast_core::shared_memory::{Drawn, Memory, NStep, Options, Outputs, Reader, RowLayout, Writer};
+use rlfast_core::vectors;
+
+use crate::array::{self, Index, NPY_MAXDIMS, NewArray, Shaped};
+use crate::batch::{nested, with_fields};
+use crate::columns::{ColumnSpec, Columns};
+use crate::error::IntoPython as _;
+use crate::index::Remembering;
+use crate::items::Items;
+use crate::rows::RowSources;
+use crate::shared::Shared;
+
+/// Finds the columns of rows, and where they are in a row.
+fn columns_of(py: Python<'_>, columns: &[ColumnSpec<'_>], batch: Py<PyType>) -> PyResult<(Columns, RowLayout)> {
+    let columns = Columns::new(py, batch, Schema::new(true)).with(py, columns, &[])?;
+    let leaves: Vec<_> = columns.schema.columns().iter().map(|column| column.leaf.clone()).collect();
+    let layout = RowLayout::new(&leaves).python()?;
+    Ok((columns, layout))
+}
+
+/// The memory of rings, which other processes can map.
+#[pyclass(frozen, module = "rlfast._core")]
+pub struct RingMemory {
+    memory: Arc<Memory>,
+}
+
+#[pymethods]
+impl RingMemory {
+    #[staticmethod]
+    fn create(
+        py: Python<'_>,
+        columns: Items<ColumnSpec<'_>>,
+        rings: usize,
+        capacity: usize,
+        text: &[u8],
+        batch: Py<PyType>,
+    ) -> PyResult<Self> {
+        let (_, layout) = columns_of(py, &columns.0, batch)?;
+        let memory = Memory::create(rings, capacity, layout.stride(), text).python()?;
+        Ok(Self { memory: Arc::new(memory) })
+    }
+
+    #[staticmethod]
+    fn attach(file: i32) -> PyResult<Self> {
+        if file < 0 {
+            return Err(PyValueError::new_err(format!("a file is a number from 0, got {file}")));
+        }
+        // SAFETY: the caller's file is only copied here; the system refuses a number that is none.
+        let file = unsafe { BorrowedFd::borrow_raw(file) }.try_clone_to_owned().map_err(PyOSError::new_err)?;
+        Ok(Self { memory: Arc::new(Memory::attach(file).python()?) })
+    }
+
+    fn fileno(&self) -> i32 {
+        self.memory.file().as_raw_fd()
+    }
+
+    #[getter]
+    fn rings(&self) -> usize {
+        self.memory.dimensions().rings
+    }
+
+    #[getter]
+    fn capacity(&self) -> usize {
+        self.memory.dimensions().capacity
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.memory.nbytes()
+    }
+
+    #[getter]
+    fn text<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.memory.text())
+    }
+}
+
+/// Appends rows to some rings.
+#[pyclass(frozen, module = "rlfast._core")]
+pub struct RingWriter {
+    columns: Columns,
+    writer: Shared<Writer>,
+}
+
+type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+#[pymethods]
+impl RingWriter {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        memory: &RingMemory,
+        columns: Items<ColumnSpec<'_>>,
+        rings: Items<usize>,
+        batch: Py<PyType>,
+    ) -> PyResult<Self> {
+        let (columns, layout) = columns_of(py, &columns.0, batch)?;
+        let writer = Writer::new(memory.memory.clone(), layout, &rings.0).python()?;
+        Ok(Self { columns, writer: Shared::new(writer) })
+    }
+
+    fn add<'py>(&self, py: Python<'py>, fields: &Bound<'py, PyDict>, rings: Index) -> PyResult<AddedArrays<'py>> {
+        if let Some(bad) = rings.values.iter().find(|&&ring| ring < 0) {
+            return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
+        }
+        let rings: Vec<usize> = rings.values.into_iter().map(|ring| ring as usize).collect();
+        let mut rows = RowSources::default();
+        self.columns.find(py, fields, Some(rings.len()), &mut rows)?;
+        let n = rings.len();
+        let (agents, scalar) = self.columns.schema.agents();
+        let shape = if scalar { &[n][..] } else { &[n, agents] };
+        // Filled by `add` below; on an error they are dropped unread.
+        let (mut index, mut returns) = (NewArray::new(py, &[n])?, NewArray::new(py, shape)?);
+        let (mut length, mut start) = (NewArray::new(py, &[n])?, NewArray::new(py, &[n])?);
+        let mut added = Added {
+            index: index.items(),
+            episode_return: returns.items(),
+            episode_length: length.items(),
+            episode_start: start.items(),
+        };
+        let found = &rows.found;
+        let add = |writer: &mut Writer| {
+            // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept alive
+            // by them, or by the caller's arguments.
+            unsafe { writer.add(&rings, found.sources(), found.terminated(), found.truncated(), &mut added) }
+        };
+        self.writer.with(py, add).python()?;
+        Ok((index.array, returns.array, length.array, start.array))
+    }
+
+    fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
+        self.writer.with(py, |writer| writer.close_episode(ring)).python()
+    }
+
+    fn reset(&self, py: Python<'_>, keep_statistics: bool) -> PyResult<()> {
+        self.writer.with(py, |writer| writer.reset(keep_statistics)).python()
+    }
+
+    #[getter]
+    fn rings(&self, py: Python<'_>) -> Vec<usize> {
+        self.writer.with(py, |writer| writer.rings())
+    }
+
+    fn release(&self, py: Python<'_>) {
+        self.writer.with(py, Writer::release);
+    }
+}
+
+/// Draws rows of all rings.
+#[pyclass(frozen, module = "rlfast._core")]
+pub struct RingReader {
+    columns: Columns,
+    fields: Vec<Field>,
+    batch: Py<PyType>,
+    reader: Shared<Reader>,
+    /// The bytes of a row of each column, with its stack.
+    bytes: Vec<usize>,
+    stack: usize,
+    has_nstep: bool,
+}
+
+/// New arrays of rows.
+struct Arrays<'py> {
+    columns: Vec<Option<Bound<'py, PyAny>>>,
+    addresses: Vec<*mut u8>,
+    discounts: Vec<f64>,
+    last: Vec<i64>,
+}
+
+impl RingReader {
+    fn arrays<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Arrays<'py>> {
+        let columns = self.columns.schema.columns();
+        let mut made = Arrays {
+            columns: Vec::with_capacity(columns.len()),
+            addresses: Vec::with_capacity(columns.len()),
+            discounts: vectors::filled(0.0, if self.has_nstep { rows } else { 0 }).python()?,
+            last: vectors::filled(0, if self.has_nstep { rows } else { 0 }).python()?,
+        };
+        for (column, &bytes) in columns.iter().zip(&self.bytes) {
+            let stack = stack_of(column.leaf.root(), self.stack);
+            let mut room = [0; NPY_MAXDIMS];
+            let shape = [rows].into_iter().chain((stack > 1).then_some(stack)).chain(column.leaf.shape.iter().copied());
+            let mut axes = 0;
+            for length in shape {
+                let Some(axis) = room.get_mut(axes) else {
+                    return Err(PyValueError::new_err(format!("an array has at most {NPY_MAXDIMS} axes")));
+                };
+                *axis = length as npy_intp;
+                axes += 1;
+            }
+            let bytes = vectors::product(&[rows, bytes]).python()?;
+            let (array, data) = array::empty(column.dtype.descr.bind(py), &mut room[..axes], bytes)?;
+            made.columns.push(Some(array));
+            made.addresses.push(data);
+        }
+        Ok(made)
+    }
+
+    /// Fills new arrays, and returns them in a batch with what was drawn.
+    fn filled<'py>(
+        &self,
+        py: Python<'py>,
+        rows: usize,
+        fill: impl FnOnce(&mut Reader, &mut Outputs<'_>) -> Result<Drawn> + Send,
+    ) -> PyResult<(Bound<'py, PyAny>, Remembering)> {
+        let mut arrays = self.arrays(py, rows)?;
+        let bytes = self.bytes.iter().sum::<usize>().saturating_mul(rows);
+        let mut outputs =
+            Outputs { columns: &arrays.addresses, discounts: &mut arrays.discounts, last: &mut arrays.last };
+        let drawn = self.reader.over(py, bytes, |reader| fill(reader, &mut outputs)).python()?;
+        let fields = nested(py, &self.fields, &self.columns.keys, &mut arrays.columns, &self.batch)?;
+        if self.has_nstep {
+            fields.set_item(pyo3::intern!(py, "discount"), Shaped::from(arrays.discounts))?;
+            fields.set_item(pyo3::intern!(py, "last_index"), Shaped::from(arrays.last))?;
+        }
+        if let Some(weights) = drawn.weights {
+            fields.set_item(pyo3::intern!(py, "weight"), Shaped::from(weights))?;
+        }
+        let provenance = Provenance { index: drawn.index, generations: Some(drawn.positions), goals: None };
+        Ok((with_fields(&self.batch, fields)?, provenance.into()))
+    }
+}
+
+#[pymethods]
+impl RingReader {
+    #[new]
+    #[pyo3(signature = (memory, columns, *, batch, stack_num = 1, n_step = None, gamma = 1.0, alpha = None, beta = 1.0,
+        weight_norm = true, seed = 0))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of a constructor")]
+    fn new(
+        py: Python<'_>,
+        memory: &RingMemory,
+        columns: Items<ColumnSpec<'_>>,
+        batch: Py<PyType>,
+        stack_num: usize,
+        n_step: Option<usize>,
+        gamma: f64,
+        alpha: Option<f64>,
+        beta: f64,
+        weight_norm: bool,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let (columns, layout) = columns_of(py, &columns.0, batch.clone_ref(py))?;
+        let nstep = n_step.map(|steps| NStep { steps, gamma });
+        let options = Options { stack: stack_num, nstep, alpha, beta, weight_norm, seed };
+        let reader = Reader::new(memory.memory.clone(), layout, options).python()?;
+        let bytes = reader.bytes_of().collect();
+        let fields = fields_of(&columns.schema);
+        let has_nstep = nstep.is_some();
+        Ok(Self { columns, fields, batch, reader: Shared::new(reader), bytes, stack: stack_num, has_nstep })
+    }
+
+    fn sample<'py>(&self, py: Python<'py>, batch_size: usize) -> PyResult<(Bound<'py, PyAny>, Remembering)> {
+        // SAFETY: the arrays have room for so many rows.
+        self.filled(py, batch_size, |reader, outputs| unsafe { reader.sample(batch_size, outputs) })
+    }
+
+    fn take<'py>(&self, py: Python<'py>, index: Remembering) -> PyResult<Bound<'py, PyAny>> {
+        let Provenance { index, generations, .. } = index.rows;
+        // SAFETY: the arrays have room for the rows of the index.
+        let take = |reader: &mut Reader, outputs: &mut Outputs<'_>| unsafe {
+            reader.take(&index, generations.as_deref(), outputs)
+        };
+        Ok(self.filled(py, index.len(), take)?.0)
+    }
+
+    fn draw(&self, py: Python<'_>, batch_size: usize) -> PyResult<Remembering> {
+        let Drawn { index, positions, .. } =
+            self.reader.over(py, batch_size.saturating_mul(32), |reader| reader.draw_only(batch_size)).python()?;
+        Ok(Provenance { index, generations: Some(positions), goals: None }.into())
+    }
+
+    fn live(&self, py: Python<'_>) -> PyResult<Remembering> {
+        let (index, positions) = self.reader.with(py, |reader| reader.live()).python()?;
+        Ok(Provenance { index, generations: Some(positions), goals: None }.into())
+    }
+
+    fn update_priority(&self, py: Python<'_>, index: Remembering, priority: Shaped<f64>) -> PyResult<u64> {
+        let (rows, priority) = (index.rows, priority.values);
+        let update =
+            |reader: &mut Reader| reader.update_priorities(&rows.index, rows.generations.as_deref(), &priority);
+        self.reader.over(py, priority.len() * 16, update).python()
+    }
+
+    fn sizes(&self, py: Python<'_>) -> Shaped<i64> {
+        let sizes = self.reader.with(py, |reader| reader.sizes());
+        sizes.into_iter().map(|size| size as i64).collect::<Vec<_>>().into()
+    }
+
+    #[getter]
+    fn prioritized(&self, py: Python<'_>) -> bool {
+        self.reader.with(py, |reader| reader.options().alpha.is_some())
+    }
+
+    #[getter]
+    fn get_beta(&self, py: Python<'_>) -> f64 {
+        self.reader.with(py, |reader| reader.options().beta)
+    }
+
+    #[setter]
+    fn set_beta(&self, py: Python<'_>, value: f64) -> PyResult<()> {
+        self.reader.with(py, |reader| reader.set_beta(value)).python()
+    }
+
+    #[getter]
+    fn stale_updates(&self, py: Python<'_>) -> u64 {
+        self.reader.with(py, |reader| reader.stale())
+    }
+}
