@@ -129,6 +129,36 @@ def test_convolutions_have_the_channels_and_first_weights_of_the_settings():
     assert all(orthogonal(layer) for layer in layers(orthogonal=True))
 
 
+def test_convolutions_compute_in_the_dtype_of_the_settings():
+    obs = observations(MIXED)
+    seen, computed = {}, []
+    for dtype in ("float32", "bfloat16"):
+        torch.manual_seed(0)
+        computed.clear()
+        net = networks(MIXED, Discrete(6), dtype=dtype).action_values()
+        for layer in net.modules():
+            if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
+                layer.register_forward_hook(lambda layer, _, output: computed.append((type(layer), output.dtype)))
+        values = net(obs)[0]
+        values.sum().backward()
+        assert {found for kind, found in computed if kind is torch.nn.Linear} == {torch.float32}
+        assert {found for kind, found in computed if kind is torch.nn.Conv2d} == {getattr(torch, dtype)}
+        assert {p.dtype for p in net.parameters()} == {p.grad.dtype for p in net.parameters()} == {torch.float32}
+        seen[dtype] = values.detach().numpy(), net.encoder.by_name["camera"].convolutions.net[0].weight.grad.numpy()
+    for exact, rounded in zip(*seen.values(), strict=True):
+        assert not np.array_equal(exact, rounded)
+        assert rounded == pytest.approx(exact, abs=0.05 * float(np.abs(exact).max()))
+
+
+def test_float32_leaves_the_autocast_of_the_caller():
+    encoder = Encoder(IMAGE)
+    computed = []
+    encoder.convolutions.net[0].register_forward_hook(lambda *call: computed.append(call[2].dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert encoder(observations(IMAGE)).dtype == torch.float32
+    assert computed == [torch.bfloat16]
+
+
 def test_first_weights_are_orthogonal():
     for space in (VECTOR, IMAGE):
         made = networks(space, Discrete(5))

@@ -119,6 +119,9 @@ class RunConfig(ScalingConfig):
     """Whether checkpoints contain the replay buffer; without it, a resumed run fills a new one."""
     device: str = "cpu"
     """Device of the networks: cpu, cuda, cuda:1, ..."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """What convolutions compute in; weights and all else are float32. bfloat16 is faster on processors that have
+    instructions for it (avx512_bf16, AMX; GPUs), and only there."""
     compile: bool = False
     """Whether updates are compiled: faster on long runs, after about ten seconds of compilation."""
     threads: PositiveInt = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from gymnasium import spaces
 from torch import nn
 
@@ -90,7 +91,7 @@ class NetworkBase:
             raise self._space_error("observations that are arrays, numbers or dicts of these", space) from None
 
     def _convolutions(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"channels": self._config.channels}
+        given: dict[str, Any] = {"channels": self._config.channels, "dtype": getattr(torch, self._config.dtype)}
         if getattr(self._config, "orthogonal", False):
             given["layer_init"] = layer_init
         return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +15,8 @@ from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import size_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import gymnasium as gym
 
 _SMALLEST_IMAGE = 36
@@ -24,6 +27,7 @@ class Encoder(nn.Module):
     """Encodes an observation as one vector: images by convolutions, numbers as one-hot, and dicts part by part.
 
     :param space: space of one observation.
+    :param dtype: what convolutions compute in; their parameters and features are float32. Default: float32.
     :param convolutions: arguments of the :class:`~rlfast.utils.net.atari.NatureCNN` of each image: ``channels``,
         ``layer_init``.
     :raises TypeError: if there is no encoding for the space.
@@ -37,14 +41,15 @@ class Encoder(nn.Module):
     _anchor: torch.Tensor
     output_dim: int
 
-    def __init__(self, space: gym.Space[Any], **convolutions: Any) -> None:
+    def __init__(self, space: gym.Space[Any], dtype: torch.dtype = torch.float32, **convolutions: Any) -> None:
         super().__init__()
+        self._dtype = dtype
         self._space = space
         self.register_buffer("_anchor", torch.zeros(0), persistent=False)  # it has the device of the module
         self.parts: dict[str, Encoder] = {}
         self.convolutions: NatureCNN | None = None
         if isinstance(space, spaces.Dict):
-            self.parts = {name: Encoder(part, **convolutions) for name, part in space.items()}
+            self.parts = {name: Encoder(part, dtype, **convolutions) for name, part in space.items()}
             self.by_name = nn.ModuleDict(self.parts)
             self.output_dim = sum(part.output_dim for part in self.parts.values())
         elif isinstance(space, spaces.Discrete):
@@ -71,9 +76,14 @@ class Encoder(nn.Module):
             numbers = values.long().flatten() - int(self._space.start)
             return functional.one_hot(numbers, self.output_dim).float()
         if self.convolutions is not None:
-            features: torch.Tensor = self.convolutions(_channels_first(values))[0]
-            return features
+            with self._precision(values.device.type):
+                features: torch.Tensor = self.convolutions(_channels_first(values))[0]
+            return features.float()
         return values.float().reshape(len(values), -1)
+
+    def _precision(self, device: str) -> AbstractContextManager[Any]:
+        """Returns the context of convolutions: none for float32, so that a caller's own autocast stays as it is."""
+        return nullcontext() if self._dtype == torch.float32 else torch.autocast(device, self._dtype)
 
 
 class Encoded(nn.Module):
