@@ -13,7 +13,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "utils")
+PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "distributed", "utils")
 BY_MODULE = ("highlevel", "evaluation")
 ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl", "d3rlpy")
 

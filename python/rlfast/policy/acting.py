@@ -188,7 +188,8 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     # -- acting without torch ------------------------------------------------------------------------------------------
 
     def native_chooser(self) -> Chooser:
-        """Return what chooses this policy's actions in Rust, the same actions as :meth:`forward` chooses.
+        """Return what chooses this policy's actions in Rust: the same as :meth:`forward` chooses, continuous ones but
+        for rounding.
 
         :raises NotNativeError: it cannot, for the reason in the text.
         """
@@ -219,13 +220,13 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         :param state: hidden state for a batch of one row.
         :return: the action in the environment's form: an int for Discrete, otherwise an array of the space's shape.
         """
-        if state is None and not info and self.maps_no_action:
+        if state is None and not info and (self.maps_no_action or self.action_type == "continuous"):
             try:
                 chosen = self.native_chooser().choose_one(obs)
             except NotNativeError:
                 chosen = None
             if chosen is not None:
-                return chosen
+                return self.map_action(chosen[None])[0] if self.action_type == "continuous" else int(chosen)
         return self._computed_action(obs, info, state)
 
     @torch.no_grad()

@@ -19,6 +19,7 @@ from rlfast.policy.components.returns import Index, ReturnEstimation, episode_mc
 from rlfast.policy.components.training_state import records_initial_values
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
+from rlfast.utils.runtime.native import NotNativeError
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -281,6 +282,19 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             or self._forward_pre_hooks
             or (names and self.is_replaced(*names))
         )
+
+    def methods_that_choose(self, known: type, *others: str) -> tuple[str, ...]:
+        """Return the names of the methods that choose actions, where a template's own do so and may be skipped.
+
+        :param known: the template.
+        :param others: names of methods beside ``__call__`` and ``forward``.
+        :raises NotNativeError: one of them was replaced, or the policy has hooks.
+        """
+        own, kind, names = vars(self), type(self), ("__call__", "forward", *others)
+        replaced = any(name in own or getattr(kind, name) is not getattr(known, name) for name in names)
+        if replaced or self._has_custom_forward():
+            raise NotNativeError(f"{kind.__name__} chooses actions by a method of its own, or has hooks")
+        return names
 
     def _known_networks(self, *networks: nn.Module) -> bool:
         """Return whether networks consist of modules of this library and of torch, which take tensors and arrays

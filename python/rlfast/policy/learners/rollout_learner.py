@@ -21,6 +21,7 @@ from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.components.returns import check_indices
 from rlfast.policy.native.choosers import Chooser, ClockChooser, current_chooser
+from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.net._shared import shared_features
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 TDistFn = Callable[..., torch.distributions.Distribution]
 TDistribution = Callable[[], torch.distributions.Distribution]
-
-_CHOICE = ("__call__", "forward", "network_obs", "_dist")
-"""Methods that choose actions."""
 
 
 @replaceable("__call__", "forward")
@@ -180,18 +178,16 @@ class RolloutLearner(BasePolicy):
         return dist if mask is None or self.action_type == "continuous" else legal_distribution(dist, mask)
 
     def native_chooser(self) -> Chooser:
-        """Return what draws discrete actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
+        """Return what draws actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
         return current_chooser(self, self.actor, self._make_chooser)
 
     def _make_chooser(self) -> Chooser:
-        own, kind = vars(self), type(self)
-        replaced = any(name in own or getattr(kind, name) is not getattr(RolloutLearner, name) for name in _CHOICE)
-        if replaced or self._has_custom_forward():
-            raise NotNativeError(f"{kind.__name__} chooses actions by a method of its own, or has hooks")
+        names = self.methods_that_choose(RolloutLearner, "network_obs", "_dist")
+        if self.action_type == "continuous":
+            return NormalChooser(self, self.actor, names, (-1,), dist=self._dist)
         if self._torch_rng is not None and self.dist_fn is torch.distributions.Categorical:
             raise NotNativeError("the Categorical of torch draws from a stream that is seeded for each choice")
-        facts = ("dist_fn", "deterministic_eval", "training", "_torch_rng")
-        return ClockChooser(self, self.actor, _CHOICE, facts)
+        return ClockChooser(self, self.actor, names, self.dist_fn)
 
     @property
     def _networks(self) -> tuple[nn.Module, ...]:

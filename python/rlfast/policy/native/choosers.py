@@ -1,4 +1,4 @@
-"""Choosing discrete actions in Rust."""
+"""Choosing actions in Rust: what all ways share, and discrete actions."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ class Chooser:
     def __init__(self, policy: Any, module: nn.Module, names: tuple[str, ...], facts: tuple[str, ...] = ()) -> None:
         self._module, self._names, self._fact_names = module, names, facts
         layers = Layers()
-        self._end(layers, layers.call_network(module, 0))
+        self._add_nodes(layers, module)
         self.network: Network = layers.network()
         self._watch = layers.watch
         self._kind = self._kind_of(policy)
         if not layers.watch.begin():
             raise NotNativeError("a network has hooks, a forward of its own, or runs under autocast")
 
-    def _end(self, layers: Layers, slot: int) -> None:
-        """Adapts the last nodes to what actions are chosen from; ``slot`` is the output of the module."""
+    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
+        """Add the nodes that compute what actions are chosen from."""
+        layers.call_network(module, 0)
 
     def _kind_of(self, policy: Any) -> tuple[Any, ...]:
         kind, own = type(policy), policy.__dict__
@@ -69,22 +70,23 @@ class Chooser:
             and self._watch.holds()
         )
 
-    def choose(self, obs: Any) -> NDArray[np.int64] | None:
+    def choose(self, obs: Any) -> NDArray[Any] | None:
         """Choose actions.
 
         :param obs: observations, ``[B, ...]``.
-        :return: actions, int64 ``[B]``; None where the policy itself must choose them.
+        :return: actions in the policy's form, discrete ones int64 ``[B]``; None where the policy itself must choose
+            them.
         """
         try:
             return self.network.choose(obs)
         except SchemaMismatch:
             return None
 
-    def choose_one(self, obs: Any) -> int | None:
+    def choose_one(self, obs: Any) -> Any:
         """Choose the action for one observation.
 
         :param obs: the observation.
-        :return: the action; None where the policy itself must choose it.
+        :return: the action in the policy's form; None where the policy itself must choose it.
         """
         try:
             return self.network.choose_one(obs)
@@ -107,6 +109,14 @@ class Chooser:
         """
 
 
+def drawing_facts(policy: Any) -> tuple[str, ...]:
+    """Return the names of the attributes on which the drawing of a policy depends.
+
+    :param policy: a policy that draws unless ``deterministic_eval`` is set and it is in evaluation mode.
+    """
+    return ("deterministic_eval", "training", "_torch_rng", *(("dist_fn",) if hasattr(policy, "dist_fn") else ()))
+
+
 class ClockChooser(Chooser):
     """Draws actions from the categorical distribution whose logits a module computes.
 
@@ -117,27 +127,28 @@ class ClockChooser(Chooser):
     :param policy: the policy.
     :param module: the module that acts, and computes probabilities or logits.
     :param names: see :class:`Chooser`.
-    :param facts: see :class:`Chooser`.
+    :param dist_fn: the policy's function that makes the distribution.
     :raises NotNativeError: see :class:`Chooser`, or the distribution is another one.
     """
 
-    def __init__(self, policy: Any, module: nn.Module, names: tuple[str, ...], facts: tuple[str, ...]) -> None:
-        self._takes_probabilities = policy.dist_fn is torch.distributions.Categorical
-        if not self._takes_probabilities and policy.dist_fn is not Categorical:
+    def __init__(self, policy: Any, module: nn.Module, names: tuple[str, ...], dist_fn: Any) -> None:
+        self._takes_probabilities = dist_fn is torch.distributions.Categorical
+        if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
-        super().__init__(policy, module, names, facts)
+        super().__init__(policy, module, names, drawing_facts(policy))
         self.is_random = policy.training or not policy.deterministic_eval
         self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
         self._ahead: list[torch.Tensor] = []
 
-    def _end(self, layers: Layers, slot: int) -> None:
+    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
+        slot = layers.call_network(module, 0)
         if not self._takes_probabilities:
             return
         if not layers.nodes or layers.nodes[-1][0] != "softmax" or slot != len(layers.nodes):
             raise NotNativeError("the Categorical of torch takes probabilities, and the actor has no softmax")
         layers.nodes.pop()  # the same distribution, with the exponents as logits
 
-    def choose(self, obs: Any) -> NDArray[np.int64] | None:
+    def choose(self, obs: Any) -> NDArray[Any] | None:
         if not self.is_random:
             return super().choose(obs)
         if not isinstance(obs, np.ndarray) or not obs.ndim:
@@ -156,7 +167,7 @@ class ClockChooser(Chooser):
             actions: NDArray[np.int64] = (kind(logits).probs / clocks).argmax(-1).numpy()
         return actions
 
-    def choose_one(self, obs: Any) -> int | None:
+    def choose_one(self, obs: Any) -> Any:
         if not self.is_random:
             return super().choose_one(obs)
         actions = self.choose(np.asarray(obs)[None])

@@ -10,7 +10,7 @@ from torch import nn
 
 from rlfast._core import Network
 from rlfast.policy.native.watch import Watch
-from rlfast.utils.net import discrete
+from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.common import MLP, Net
 from rlfast.utils.runtime.native import NotNativeError
 
@@ -45,9 +45,31 @@ class Layers:
         :return: the slot of the output.
         :raises NotNativeError: see :meth:`call`.
         """
-        if not isinstance(module, Net | discrete.Actor):
+        if not isinstance(module, Net | discrete.Actor | continuous.Actor):
             raise NotNativeError(f"{_name(module)} is not one of the networks of rlfast.utils.net")
         return self.call(module, slot)
+
+    def call_normal(self, module: nn.Module, slot: int) -> tuple[int, int]:
+        """Add the nodes of a module that takes an observation and a state, and returns means and deviations.
+
+        :param module: the module.
+        :param slot: the slot of the observation.
+        :return: the slots of the means and of the standard deviations.
+        :raises NotNativeError: see :meth:`call`.
+        """
+        kind = continuous.ActorProb
+        if not isinstance(module, kind) or not same_forward(type(module), kind):
+            raise NotNativeError(f"{_name(module)} is not the ActorProb of rlfast.utils.net")
+        self.watch.module(module)
+        features = self.call_network(module.preprocess, slot)
+        self.shared.add(features)
+        mean = self.call(module.mu, features)
+        if not self.watch.fact(module, "_unbounded"):
+            mean = _stretched(self, module, self.add("tanh", mean))
+        if module.sigma is None:
+            return mean, self.add("exp", self.add("constant", self.tensor(module, "sigma_param").reshape(-1)))
+        log_std = self.add("clamp", self.call(module.sigma, features), continuous.SIGMA_MIN, continuous.SIGMA_MAX)
+        return mean, self.add("exp", log_std)
 
     def call(self, module: nn.Module, slot: int) -> int:
         """Add the nodes of a module.
@@ -174,6 +196,15 @@ def _discrete_actor(layers: Layers, module: discrete.Actor, slot: int) -> int:
     return layers.add("softmax", slot) if layers.watch.fact(module, "softmax_output") else slot
 
 
+def _stretched(layers: Layers, module: Any, slot: int) -> int:
+    return layers.add("scale", slot, float(layers.watch.fact(module, "max_action")))
+
+
+def _continuous_actor(layers: Layers, module: continuous.Actor, slot: int) -> int:
+    slot = layers.call(module.last, layers.call_network(module.preprocess, slot))
+    return _stretched(layers, module, layers.add("tanh", slot))
+
+
 _KINDS: dict[type, Callable[[Layers, Any, int], int]] = {
     nn.Linear: _linear,
     nn.Sequential: _sequence,
@@ -188,6 +219,7 @@ _KINDS: dict[type, Callable[[Layers, Any, int], int]] = {
     MLP: _mlp,
     Net: _net,
     discrete.Actor: _discrete_actor,
+    continuous.Actor: _continuous_actor,
 }
-_OPEN_KINDS = (MLP, Net, discrete.Actor)
+_OPEN_KINDS = (MLP, Net, discrete.Actor, continuous.Actor)
 """Those of which subclasses are taken that do not override what computes the output."""

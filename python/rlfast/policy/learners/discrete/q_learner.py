@@ -28,9 +28,6 @@ from rlfast.utils.warning import warn_user
 if TYPE_CHECKING:
     from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 
-_CHOICE = ("__call__", "forward", "compute_q_value")
-"""Methods that choose actions."""
-
 
 @replaceable("__call__", "forward", "compute_q_value", "_target_q")
 class QLearner(ReplayLearner):
@@ -216,11 +213,8 @@ class QLearner(ReplayLearner):
         return current_chooser(self, self.model, self._make_chooser)
 
     def _make_chooser(self) -> Chooser:
-        own, kind = vars(self), type(self)
-        replaced = any(name in own or getattr(kind, name) is not getattr(QLearner, name) for name in _CHOICE)
-        if replaced or self._has_custom_forward():
-            raise NotNativeError(f"{kind.__name__} chooses actions by a method of its own, or has hooks")
-        chooser = Chooser(self, self.model, _CHOICE, ("max_action_num",))
+        names = self.methods_that_choose(QLearner, "compute_q_value")
+        chooser = Chooser(self, self.model, names, ("max_action_num",))
         if chooser.network.outputs != self.max_action_num:
             raise NotNativeError("the number of actions is not the number of outputs of the network")
         return chooser

@@ -1,0 +1,103 @@
+"""Choosing continuous actions in Rust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakMethod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.distributions import Distribution
+
+from rlfast._core import SchemaMismatch
+from rlfast.functional.distributions import DiagonalNormal
+from rlfast.policy.components.distributions import draw
+from rlfast.policy.native.choosers import Chooser, drawing_facts
+from rlfast.policy.native.layers import Layers
+
+
+class ContinuousChooser(Chooser):
+    """Takes the output of a deterministic actor as actions. They equal those of the policy but for rounding.
+
+    :param policy: the policy.
+    :param module: the actor.
+    :param names: see :class:`Chooser`.
+    :param facts: see :class:`Chooser`.
+    :param shape: the shape of one action.
+    :raises NotNativeError: see :class:`Chooser`.
+    """
+
+    _slots: tuple[int, ...]
+
+    def __init__(
+        self, policy: Any, module: nn.Module, names: tuple[str, ...], facts: tuple[str, ...], shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(policy, module, names, facts)
+        self._shape = shape
+
+    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
+        self._slots = (layers.call_network(module, 0),)
+
+    def choose(self, obs: Any) -> NDArray[Any] | None:
+        try:
+            outputs = self.network.forward(obs, self._slots)
+        except SchemaMismatch:
+            return None
+        act = self._actions(*outputs)
+        return act.reshape(len(act), *self._shape)
+
+    def choose_one(self, obs: Any) -> Any:
+        actions = self.choose(np.asarray(obs)[None])
+        return None if actions is None else actions[0]
+
+    def _actions(self, *outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return actions from the outputs of the actor, new arrays ``[B, size]``."""
+        return outputs[0]
+
+
+class NormalChooser(ContinuousChooser):
+    """Draws actions from normal distributions, with the numbers that the policy itself would draw from its stream.
+
+    :param policy: the policy; it draws unless ``deterministic_eval`` is set and it is in evaluation mode.
+    :param module: the actor, which computes means and standard deviations.
+    :param names: see :class:`Chooser`.
+    :param shape: the shape of one action.
+    :param squashed: whether actions are the hyperbolic tangents of what is drawn. Default: False.
+    :param dist: a method of the policy that makes the distribution from means and standard deviations; None (default)
+        for :class:`rlfast.functional.distributions.DiagonalNormal`.
+    :raises NotNativeError: see :class:`Chooser`.
+    """
+
+    def __init__(
+        self,
+        policy: Any,
+        module: nn.Module,
+        names: tuple[str, ...],
+        shape: tuple[int, ...],
+        *,
+        squashed: bool = False,
+        dist: Callable[[tuple[torch.Tensor, ...]], Distribution] | None = None,
+    ) -> None:
+        super().__init__(policy, module, names, drawing_facts(policy), shape)
+        self.is_random = policy.training or not policy.deterministic_eval
+        self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
+        self._squashed = squashed
+        lean = dist is None or policy.dist_fn is DiagonalNormal
+        self._dist = None if dist is None or lean else WeakMethod(dist)  # the policy, as a key, must not be kept alive
+
+    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
+        self._slots = layers.call_normal(module, 0)
+
+    def _actions(self, *outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        dist = None if self._dist is None else self._dist()
+        if dist is not None:
+            made = dist(tuple(map(torch.from_numpy, outputs)))
+            drawn: NDArray[np.float32] = (draw(made, self._stream) if self.is_random else made.mode).numpy()
+            return drawn
+        act, deviation = outputs
+        if self.is_random:
+            act += deviation * torch.randn(act.shape, dtype=torch.float32, generator=self._stream).numpy()
+        return np.tanh(act, out=act) if self._squashed else act
