@@ -335,18 +335,24 @@ def training(algorithm: str) -> dict[str, Any]:
     import torch
 
     from bench.peers import training as script
-    from rlfast.functional import Categorical
+    from rlfast.env.native import is_native
+    from rlfast.functional import Categorical, DiagonalNormal
     from rlfast.utils.optim import adam
 
-    logits = {"probabilities": False, "dist_fn": Categorical} if algorithm == "ppo" else {}
+    own: dict[str, Any] = {
+        "ppo": {"probabilities": False, "dist_fn": Categorical},
+        "ppo_cheetah": {"dist_fn": DiagonalNormal},
+    }.get(algorithm, {})
     operations: dict[str, Any] = {}
     for name, compiled in (("train", False), ("train, compiled", True)):
         torch.manual_seed(0)
-        policy = getattr(script, algorithm)("rlfast", adam, compile=compiled, **logits)
+        policy = getattr(script, algorithm)("rlfast", adam, compile=compiled, **own)
+        operations[name] = script.loop("rlfast", algorithm, policy, script.dummy("rlfast", algorithm))
+        if not is_native(script.TASKS[algorithm]):
+            continue
         native = rlfast.make_vec(
             script.TASKS[algorithm], script.ENVS[algorithm], backend="native", autoreset_mode="SAME_STEP"
         )
-        operations[name] = script.loop("rlfast", algorithm, policy, script.dummy("rlfast", algorithm))
         operations[f"{name}, native"] = script.loop("rlfast", algorithm, policy, native)
     return operations
 

@@ -304,10 +304,11 @@ def training(algorithm: str) -> dict[str, Any]:
             "normalize_advantage": False,
             "policy_kwargs": {"net_arch": [64, 64], "activation_fn": torch.nn.ReLU},
         },
+        "ppo_cheetah": {"n_steps": STEPS["ppo_cheetah"] // ENVS["ppo_cheetah"]},
         "sac": {"buffer_size": 20_000, "learning_starts": WARM_UP["sac"]},
     }[algorithm]
     venv = make_vec_env(TASKS[algorithm], n_envs=ENVS[algorithm])
-    kind = {"ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC, "td3": stable_baselines3.TD3}[algorithm]
+    kind = getattr(stable_baselines3, algorithm.partition("_")[0].upper())
     model = kind("MlpPolicy", venv, seed=0, device="cpu", **options)
     model.learn(WARM_UP[algorithm] + STEPS[algorithm])
 

@@ -2,7 +2,8 @@
 
 The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_ppo.py``); C51, QRDQN and Rainbow have
 those of DQN, and the networks of ``test_c51.py``, ``test_qrdqn.py`` and ``test_rainbow.py``; SAC and TD3 do one update
-of batch 256 after each step, with two hidden layers of 256, and REDQ 20 of them with ten critics.
+of batch 256 after each step, with two hidden layers of 256, and REDQ 20 of them with ten critics. PPO on HalfCheetah
+has the defaults of Stable-Baselines3.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import gymnasium
 import numpy as np
 import torch
 
-VALUES, ACTORS = ("dqn", "c51", "qrdqn", "rainbow"), ("sac", "td3", "redq")
-ENVS = {**dict.fromkeys(VALUES, 10), "ppo": 20, **dict.fromkeys(ACTORS, 1)}
+VALUES, ACTORS, ROLLOUTS = ("dqn", "c51", "qrdqn", "rainbow"), ("sac", "td3", "redq"), ("ppo", "ppo_cheetah")
+ENVS = {**dict.fromkeys(VALUES, 10), "ppo": 20, "ppo_cheetah": 8, **dict.fromkeys(ACTORS, 1)}
 TASKS = {**dict.fromkeys((*VALUES, "ppo"), "CartPole-v1"), **dict.fromkeys(ACTORS, "Pendulum-v1")}
-STEPS = {**dict.fromkeys(VALUES, 10), "ppo": 2000, **dict.fromkeys(ACTORS, 1)}  # in an iteration
-WARM_UP = {**dict.fromkeys((*VALUES, *ACTORS), 1000), "ppo": 0}
+TASKS["ppo_cheetah"] = "HalfCheetah-v5"
+STEPS = {**dict.fromkeys(VALUES, 10), "ppo": 2000, "ppo_cheetah": 2048, **dict.fromkeys(ACTORS, 1)}  # in an iteration
+WARM_UP = {**dict.fromkeys((*VALUES, *ACTORS), 1000), **dict.fromkeys(ROLLOUTS, 0)}
 UPDATES = {"redq": 20}  # in an iteration; 1 for the others
 Adam = Callable[[float], Callable[[Any], torch.optim.Optimizer]]
 
@@ -80,6 +82,25 @@ def ppo(library: str, adam: Adam, *, probabilities: bool = True, dist_fn: Any = 
         ent_coef=0.0,
         advantage_normalization=False,
         deterministic_eval=True,
+        **options,
+    )
+
+
+def ppo_cheetah(library: str, adam: Adam, *, dist_fn: Any, **options: Any) -> Any:
+    """Returns PPO with the networks and the optimizer's settings that are Stable-Baselines3's defaults."""
+    common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
+    sizes = {"hidden_sizes": [64, 64], "activation": torch.nn.Tanh}
+    actor = continuous.ActorProb(common.Net(17, **sizes), 6, unbounded=True)
+    critic = continuous.Critic(common.Net(17, **sizes))
+    return import_module(f"{library}.policy").PPOPolicy(
+        actor=actor,
+        critic=critic,
+        optim=adam(3e-4)(common.ActorCritic(actor, critic).parameters()),
+        dist_fn=dist_fn,
+        action_space=gymnasium.spaces.Box(-1.0, 1.0, (6,), np.float32),
+        max_grad_norm=0.5,
+        ent_coef=0.0,
+        advantage_normalization=True,
         **options,
     )
 
@@ -148,7 +169,7 @@ def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int],
     collector.reset()
     if WARM_UP[algorithm]:
         collector.collect(n_step=WARM_UP[algorithm], random=algorithm in ACTORS)
-    on_policy, updates = algorithm == "ppo", UPDATES.get(algorithm, 1) / STEPS[algorithm]
+    on_policy, updates = algorithm in ROLLOUTS, UPDATES.get(algorithm, 1) / STEPS[algorithm]
     trainer = (trainers.OnpolicyTrainer if on_policy else trainers.OffpolicyTrainer)(
         policy=policy,
         train_collector=collector,
