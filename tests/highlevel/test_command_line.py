@@ -206,7 +206,7 @@ def test_actors_have_the_form_that_settings_say(name):
     assert torch.allclose(deviations, torch.full((8, 2), math.exp(-0.5)))
 
 
-@pytest.mark.parametrize("declare", [trpo, iqn, td3])
+@pytest.mark.parametrize("declare", [declare for declare in SAID if declare is not ppo])  # its rates reach 0 at the end
 def test_the_command_line_plays_and_resumes_it(declare, config, sampling, pendulum, tmp_path, capsys):
     experiment_of(declare, config, sampling, pendulum).run("whole")
     half = replace(sampling, num_epochs=1)

@@ -11,9 +11,12 @@ from torch import nn
 import rlfast
 from rlfast.data import Batch, Collector, CollectStats, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
-from rlfast.policy import DQNPolicy, PGPolicy, RandomPolicy
+from rlfast.policy import DiscreteSACPolicy, DQNPolicy, PGPolicy, RandomPolicy, SACPolicy, TD3Policy
+from rlfast.utils.net import continuous
 from rlfast.utils.net.common import Net
-from rlfast.utils.net.discrete import Actor
+from rlfast.utils.net.continuous import ActorProb
+from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.optim import adam
 
 ENVS = 4
 SPACE = gym.spaces.Discrete(2)
@@ -33,6 +36,15 @@ def pg() -> PGPolicy:
     space = gym.spaces.Discrete(2)
     dist_fn = torch.distributions.Categorical
     return PGPolicy(actor=actor, optim=None, dist_fn=dist_fn, action_space=space, action_scaling=False)
+
+
+def discrete_sac() -> DiscreteSACPolicy:
+    torch.manual_seed(0)
+    actor = Actor(Net(4, hidden_sizes=[16]), 2, softmax_output=False)
+    nets = {"actor": actor, "critic": Critic(Net(4, hidden_sizes=[8]), last_size=2)}
+    policy = DiscreteSACPolicy(**nets, actor_optim=adam(1e-3), critic_optim=adam(1e-3), action_space=SPACE)
+    policy.seed(3)
+    return policy
 
 
 def undecided() -> DQNPolicy:
@@ -100,7 +112,11 @@ PLAYS = {
 
 @pytest.mark.parametrize("plays", PLAYS.values(), ids=PLAYS)
 @pytest.mark.parametrize("envs", [native, resetting, within, python])
-@pytest.mark.parametrize("make", [dqn, pg, undecided, lambda: dqn(0.0)], ids=["dqn", "pg", "undecided", "greedy"])
+@pytest.mark.parametrize(
+    "make",
+    [dqn, pg, discrete_sac, undecided, lambda: dqn(0.0)],
+    ids=["dqn", "pg", "discrete-sac", "undecided", "greedy"],
+)
 def test_collects_are_those_of_torch(make, envs, plays):
     found, wanted = (played(make, envs, mode, plays) for mode in (True, False))
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
@@ -111,6 +127,34 @@ def test_collects_are_those_of_python_environments(make):
     plays = PLAYS["steps"] + PLAYS["evaluate"]
     found, wanted = (played(make, envs, "auto", plays) for envs in (native, python))
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def sac() -> SACPolicy:
+    torch.manual_seed(0)
+    actor = ActorProb(Net(3, hidden_sizes=[16]), 1, conditioned_sigma=True, unbounded=True)
+    critic = continuous.Critic(Net(3, 1, hidden_sizes=[8], concat=True))
+    space = gym.spaces.Box(-2, 2, (1,))
+    return SACPolicy(actor=actor, critic=critic, actor_optim=adam(1e-3), critic_optim=adam(1e-3), action_space=space)
+
+
+def td3() -> TD3Policy:
+    torch.manual_seed(0)
+    actor = continuous.Actor(Net(3, hidden_sizes=[16]), 1)
+    critic = continuous.Critic(Net(3, 1, hidden_sizes=[8], concat=True))
+    space = gym.spaces.Box(-2, 2, (1,))
+    return TD3Policy(actor=actor, critic=critic, actor_optim=adam(1e-3), critic_optim=adam(1e-3), action_space=space)
+
+
+@pytest.mark.parametrize("make", [sac, td3])
+def test_continuous_actions_are_those_of_torch_but_for_rounding(make, monkeypatch):
+    envs = lambda: NativeVectorEnv("Pendulum-v1", ENVS)  # noqa: E731
+    wanted = played(make, envs, False, [lambda one: one.collect(n_step=40)])
+    monkeypatch.setattr(type(make()).forward, "__code__", (lambda *_, **__: 1 / 0).__code__)  # torch is not called
+    found = played(make, envs, True, [lambda one: one.collect(n_step=40)])
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(one, float), np.asarray(other, float), rtol=1e-4, atol=1e-4)
+    with collector(make(), envs(), "auto") as one:
+        assert "acting in Rust, one vector step at a time: the policy maps actions" in repr(one)
 
 
 def test_undecided_policies_leave_choices_to_torch_and_others_do_not():

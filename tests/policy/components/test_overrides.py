@@ -10,7 +10,7 @@ from torch import nn
 
 from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
 from rlfast.functional import Categorical
-from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy
+from rlfast.policy import DiscreteSACPolicy, DQNPolicy, PPOPolicy, SACPolicy
 from rlfast.utils.net.common import ActorCritic, Net, Recurrent
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as ActionCritic
@@ -386,3 +386,19 @@ def test_modes_of_networks_that_a_subclass_adds_stay():
     learner.eval().train()
     assert all(network.training for network in (learner, learner.actor, learner.critic, learner.critic2))
     assert not any(network.training for network in (learner.own, learner.critic_old, learner.critic2_old))
+
+
+def test_methods_of_every_base_are_known():
+    """Also where the first of several bases has marked methods of its own."""
+    for kind in (DiscreteSACPolicy, SACPolicy, DQNPolicy, PPOPolicy):
+        assert {"__call__", "forward", "map_action", "map_action_inverse"} <= set(kind._replaceable)
+        assert kind._replaceable["map_action"] is kind.map_action
+
+
+def test_discrete_sac_counts_from_zero_in_a_space_that_does_not():
+    nets = {"actor": Actor(Net(4, hidden_sizes=[8]), 3, softmax_output=False), "critic": Critic(Net(4), last_size=3)}
+    step = adam(1e-3)
+    policy = DiscreteSACPolicy(**nets, actor_optim=step, critic_optim=step, action_space=Discrete(3, start=5))
+    assert policy.map_action(np.array([0, 2])).tolist() == [5, 7]
+    assert policy.map_action_inverse(np.array([5, 7])).tolist() == [0, 2]
+    assert 5 <= policy.compute_action(np.zeros(4, np.float32)) < 8

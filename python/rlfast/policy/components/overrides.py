@@ -37,8 +37,10 @@ def replaceable(*names: str) -> Callable[[Kind], Kind]:
     """
 
     def record(kind: Kind) -> Kind:
-        known: Mapping[str, Any] = kind._replaceable  # type: ignore[attr-defined]  # noqa: SLF001
-        kind._replaceable = {**known, **{name: getattr(kind, name) for name in names}}  # type: ignore[attr-defined]  # noqa: SLF001
+        known: dict[str, Any] = {}
+        for base in reversed(kind.__mro__):  # the first of several bases has not all
+            known |= vars(base).get("_replaceable", {})
+        kind._replaceable = known | {name: getattr(kind, name) for name in names}  # type: ignore[attr-defined]  # noqa: SLF001
         return kind
 
     return record
