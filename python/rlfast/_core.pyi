@@ -614,13 +614,16 @@ class RingWriter:
         cls, memory: RingMemory, columns: Sequence[_Column], rings: Sequence[int], batch: type[BatchBase]
     ) -> RingWriter:
         """:raises IndexError: there is no such ring. :raises ValueError: a running process writes one of them."""
-    def add(self, fields: Mapping[str, Any], rings: _Index) -> tuple[_Index, NDArray[np.float64], _Index, _Index]:
-        """Appends a row to each ring; see :meth:`Replay.add`.
+    def add(
+        self, fields: dict[str, Any], places: NDArray[Any] | Sequence[int] | None = None
+    ) -> tuple[_Index, NDArray[np.float64], _Index, _Index]:
+        """Appends a row to each ring, which its place among those of the writer names (None: all); see
+        :meth:`Replay.add`.
 
         :raises SchemaMismatch: the rows are not exactly those of the columns. Nothing was changed.
         :raises IndexError: another writer's ring. :raises RuntimeError: in a forked child."""
-    def close_episode(self, ring: int) -> None:
-        """Truncates the running episode of a ring at its newest row."""
+    def close_episodes(self, places: NDArray[Any] | Sequence[int] | None = None) -> None:
+        """Truncates running episodes at their newest rows."""
     def reset(self, keep_statistics: bool) -> None:
         """Removes all rows of its rings."""
     @property

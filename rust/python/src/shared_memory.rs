@@ -22,7 +22,7 @@ use crate::error::IntoPython as _;
 use crate::index::Remembering;
 use crate::items::Items;
 use crate::rows::RowSources;
-use crate::shared::Shared;
+use crate::shared::{Shared, Spare};
 
 /// Finds the columns of rows, and where they are in a row.
 fn columns_of(py: Python<'_>, columns: &[ColumnSpec<'_>], batch: Py<PyType>) -> PyResult<(Columns, RowLayout)> {
@@ -94,32 +94,34 @@ impl RingMemory {
 pub struct RingWriter {
     columns: Columns,
     writer: Shared<Writer>,
+    /// The numbers of the rings, for rows that are given by their places among these.
+    rings: Vec<usize>,
+    /// The memory that rows are found in, which is used again.
+    rows: Spare<RowSources>,
 }
 
-type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-#[pymethods]
 impl RingWriter {
-    #[new]
-    fn new(
-        py: Python<'_>,
-        memory: &RingMemory,
-        columns: Items<ColumnSpec<'_>>,
-        rings: Items<usize>,
-        batch: Py<PyType>,
-    ) -> PyResult<Self> {
-        let (columns, layout) = columns_of(py, &columns.0, batch)?;
-        let writer = Writer::new(memory.memory.clone(), layout, &rings.0).python()?;
-        Ok(Self { columns, writer: Shared::new(writer) })
+    /// Returns the rings at places among those of the writer; negative places count from the end.
+    fn chosen(&self, places: &[i64]) -> PyResult<Vec<usize>> {
+        let count = self.rings.len() as i64;
+        let ring = |&place: &i64| {
+            let from_start = if place < 0 { place.saturating_add(count) } else { place };
+            let ring = usize::try_from(from_start).ok().and_then(|place| self.rings.get(place)).copied();
+            ring.ok_or_else(|| {
+                PyIndexError::new_err(format!("buffer id {place} is out of range: there are {count} rings"))
+            })
+        };
+        places.iter().map(ring).collect()
     }
 
-    fn add<'py>(&self, py: Python<'py>, fields: &Bound<'py, PyDict>, rings: Index) -> PyResult<AddedArrays<'py>> {
-        if let Some(bad) = rings.values.iter().find(|&&ring| ring < 0) {
-            return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
-        }
-        let rings: Vec<usize> = rings.values.into_iter().map(|ring| ring as usize).collect();
-        let mut rows = RowSources::default();
-        self.columns.find(py, fields, Some(rings.len()), &mut rows)?;
+    fn added<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &Bound<'py, PyDict>,
+        rings: &[usize],
+        rows: &mut RowSources,
+    ) -> PyResult<AddedArrays<'py>> {
+        self.columns.find(py, fields, Some(rings.len()), rows)?;
         let n = rings.len();
         let (agents, scalar) = self.columns.schema.agents();
         let shape = if scalar { &[n][..] } else { &[n, agents] };
@@ -136,14 +138,51 @@ impl RingWriter {
         let add = |writer: &mut Writer| {
             // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept alive
             // by them, or by the caller's arguments.
-            unsafe { writer.add(&rings, found.sources(), found.terminated(), found.truncated(), &mut added) }
+            unsafe { writer.add(rings, found.sources(), found.terminated(), found.truncated(), &mut added) }
         };
         self.writer.with(py, add).python()?;
         Ok((index.array, returns.array, length.array, start.array))
     }
+}
 
-    fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
-        self.writer.with(py, |writer| writer.close_episode(ring)).python()
+type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+#[pymethods]
+impl RingWriter {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        memory: &RingMemory,
+        columns: Items<ColumnSpec<'_>>,
+        rings: Items<usize>,
+        batch: Py<PyType>,
+    ) -> PyResult<Self> {
+        let (columns, layout) = columns_of(py, &columns.0, batch)?;
+        let writer = Writer::new(memory.memory.clone(), layout, &rings.0).python()?;
+        Ok(Self { columns, writer: Shared::new(writer), rings: rings.0, rows: Spare::new() })
+    }
+
+    #[pyo3(signature = (fields, places = None))]
+    fn add<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &Bound<'py, PyDict>,
+        places: Option<Index>,
+    ) -> PyResult<AddedArrays<'py>> {
+        let chosen = places.map(|places| self.chosen(&places.values)).transpose()?;
+        let rings = chosen.as_deref().unwrap_or(&self.rings);
+        let mut rows = self.rows.take(py).unwrap_or_default();
+        let added = self.added(py, fields, rings, &mut rows);
+        rows.release();
+        self.rows.put(py, rows);
+        added
+    }
+
+    #[pyo3(signature = (places = None))]
+    fn close_episodes(&self, py: Python<'_>, places: Option<Index>) -> PyResult<()> {
+        let chosen = places.map(|places| self.chosen(&places.values)).transpose()?;
+        let rings = chosen.as_deref().unwrap_or(&self.rings);
+        self.writer.with(py, |writer| rings.iter().try_for_each(|&ring| writer.close_episode(ring))).python()
     }
 
     fn reset(&self, py: Python<'_>, keep_statistics: bool) -> PyResult<()> {
@@ -152,7 +191,7 @@ impl RingWriter {
 
     #[getter]
     fn rings(&self, py: Python<'_>) -> Vec<usize> {
-        self.writer.with(py, |writer| writer.rings())
+        self.writer.with(py, |writer| writer.rings().to_vec())
     }
 
     fn release(&self, py: Python<'_>) {

@@ -194,7 +194,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.RingReader.take": lambda: {"index": np.array([0, 1])},
     "rlfast._core.RingReader.update_priority": lambda: {"index": np.array([0, 1]), "priority": np.ones(2)},
     "rlfast._core.RingWriter.__init__": _in_rings,
-    "rlfast._core.RingWriter.add": lambda: {"fields": _rows().__dict__, "rings": np.array([0, 1])},
+    "rlfast._core.RingWriter.add": lambda: {"fields": _rows().__dict__, "places": np.array([0, 1])},
     "rlfast._core.UnpluggedShards.observations": lambda: {"start": 3, "stop": 5},
     "rlfast._core.UnpluggedShards.read": lambda: {"count": 5},
     "rlfast._core.UnpluggedShards.values": lambda: {"start": 3, "stop": 5},

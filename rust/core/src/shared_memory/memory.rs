@@ -71,6 +71,10 @@ pub struct Memory {
     map: MmapRaw,
     file: File,
     dimensions: Dimensions,
+    /// The first word of the rows.
+    rows_at: usize,
+    /// Words of the rows of a ring.
+    ring_words: usize,
 }
 
 impl Memory {
@@ -130,7 +134,8 @@ impl Memory {
     fn map(file: File, dimensions: Dimensions) -> Result<Self> {
         let words = if dimensions.rings == 0 { LINE } else { dimensions.words()? as usize };
         let map = MmapOptions::new().len(words * 8).map_raw(&file).map_err(Error::io(CONTEXT))?;
-        Ok(Self { map, file, dimensions })
+        let (rows_at, ring_words) = (dimensions.rows_at() as usize, dimensions.ring_words() as usize);
+        Ok(Self { map, file, dimensions, rows_at, ring_words })
     }
 
     /// Returns the numbers that fix where everything is.
@@ -175,9 +180,9 @@ impl Memory {
     #[inline]
     pub fn ring(&self, ring: usize) -> Ring<'_> {
         assert!(ring < self.dimensions.rings, "invariant: ring {ring} of {}", self.dimensions.rings);
-        let length = self.dimensions.ring_words() as usize;
-        let start = self.dimensions.rows_at() as usize + ring * length;
-        Ring::new(self.control(ring), &self.words()[start..start + length], self.dimensions.stride)
+        let start = self.rows_at + ring * self.ring_words;
+        let rows = &self.words()[start..start + self.ring_words];
+        Ring::new(self.control(ring), rows, self.dimensions.stride, self.dimensions.capacity as u64 + 1)
     }
 
     /// Returns the word that names the process that writes to a ring.

@@ -1,6 +1,7 @@
 //! Draws rows and copies them, while other processes write.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::layout::{Role, RowLayout};
 use super::memory::Memory;
@@ -16,6 +17,8 @@ use crate::vectors::{collected, filled, with_room};
 const ROUNDS: usize = 10_000;
 /// Draws by priority in one pass through the tree.
 const DRAW_BLOCK: usize = 256;
+/// Rows that are prefetched while those before them are copied.
+const PREFETCHED_ROWS: usize = 16;
 /// Bytes of a row that are prefetched; the processor prefetches later ones itself.
 const PREFETCHED: usize = 256;
 
@@ -292,9 +295,14 @@ impl Reader {
                 return self.described(&drawn);
             }
             self.draw(&left, &mut drawn)?;
-            self.prefetch(&left, &drawn);
-            // SAFETY: as the caller promises.
-            left.retain(|&k| !unsafe { self.copy(drawn[k].0, drawn[k].1, k, outputs) });
+            let (mut again, mut ahead) = (Vec::new(), left.chunks(PREFETCHED_ROWS));
+            ahead.next().into_iter().for_each(|first| self.prefetch(first, &drawn));
+            for block in left.chunks(PREFETCHED_ROWS) {
+                ahead.next().into_iter().for_each(|following| self.prefetch(following, &drawn));
+                // SAFETY: as the caller promises.
+                again.extend(block.iter().filter(|&&k| !unsafe { self.copy(drawn[k].0, drawn[k].1, k, outputs) }));
+            }
+            left = again;
         }
         value_error!("rows are overwritten faster than they can be copied: make the buffer larger")
     }
@@ -379,20 +387,27 @@ impl Reader {
         }
         let Window { last, factor } = self.follow(ring, position, head, |_, _| {});
         let stack = self.options.stack as u64;
-        let least = |position: u64| ring.word(position, FIRST).clamp(oldest, position);
+        // Only stacks reach back in the episode.
+        let least = |position: u64| match stack {
+            1 => position,
+            _ => ring.word(position, FIRST).clamp(oldest, position),
+        };
         let (own, next) = (least(position), least(last));
+        let here = ring.row(position);
+        let words = |row: u64| if row == position { here } else { ring.row(row) };
+        let flags = if last == position { here[FLAGS].load(Ordering::Relaxed) } else { ring.word(last, FLAGS) };
         for (field, &dst) in self.layout.fields.iter().zip(outputs.columns) {
             let bytes = field.bytes;
             match field.role {
                 // SAFETY: the caller promises room for the row of this column, of as many frames as are stacked.
-                Role::Plain => unsafe { copy_words(ring, position, field.at, bytes, dst.add(k * bytes)) },
+                Role::Plain => unsafe { copy_words(here, field.at, bytes, dst.add(k * bytes)) },
                 Role::Reward => {
                     let agents = self.layout.agents;
                     // SAFETY: as above: a double for each agent, of an array that need not be aligned.
                     let sums = unsafe { dst.cast::<f64>().add(k * agents) };
                     if self.options.nstep.is_none() {
                         // SAFETY: as above.
-                        unsafe { copy_words(ring, position, field.at, bytes, sums.cast()) };
+                        unsafe { copy_words(here, field.at, bytes, sums.cast()) };
                         continue;
                     }
                     // SAFETY: as above.
@@ -409,7 +424,7 @@ impl Reader {
                     });
                 }
                 Role::Flags(bits) => {
-                    let set = ring.word(last, FLAGS) & bits != 0;
+                    let set = flags & bits != 0;
                     // SAFETY: as above, for one byte.
                     unsafe { dst.add(k).write(u8::from(set)) };
                 }
@@ -419,8 +434,7 @@ impl Reader {
                         // SAFETY: as above.
                         unsafe {
                             copy_words(
-                                ring,
-                                row,
+                                words(row),
                                 field.at,
                                 bytes,
                                 dst.add((k * stack as usize + frame as usize) * bytes),
@@ -435,14 +449,14 @@ impl Reader {
                         let (row, at) = if inside { (last - back, field.at) } else { (next, twin.unwrap_or(field.at)) };
                         // SAFETY: as above.
                         unsafe {
-                            copy_words(ring, row, at, bytes, dst.add((k * stack as usize + frame as usize) * bytes))
+                            copy_words(words(row), at, bytes, dst.add((k * stack as usize + frame as usize) * bytes))
                         };
                     }
                 }
             }
         }
         if self.options.nstep.is_some() {
-            let terminated = ring.word(last, FLAGS) & TERMINATED != 0;
+            let terminated = flags & TERMINATED != 0;
             outputs.discounts[k] = if terminated { 0.0 } else { factor };
             outputs.last[k] = self.index(r, last);
         }
@@ -513,23 +527,21 @@ struct Window {
     factor: f64,
 }
 
-/// Copies a column of a row.
+/// Copies a column of a row, whose words are those from `at` on.
 ///
 /// # Safety
 /// `dst` has room for `bytes` bytes.
 #[inline]
-unsafe fn copy_words(ring: Ring<'_>, row: u64, at: usize, bytes: usize, dst: *mut u8) {
-    let mut words = ring.words(row, at);
-    let whole = bytes / 8;
-    for k in 0..whole {
-        let word = words.next().unwrap_or_default();
+unsafe fn copy_words(row: &[AtomicU64], at: usize, bytes: usize, dst: *mut u8) {
+    let (whole, rest) = (bytes / 8, bytes % 8);
+    let words = &row[at..at + bytes.div_ceil(8)];
+    for (k, word) in words[..whole].iter().enumerate() {
         // SAFETY: the bytes of this word are among the first `bytes`.
-        unsafe { dst.cast::<u64>().add(k).write_unaligned(word) };
+        unsafe { dst.cast::<u64>().add(k).write_unaligned(word.load(Ordering::Relaxed)) };
     }
-    let rest = bytes % 8;
     if rest > 0 {
-        let word = words.next().unwrap_or_default().to_ne_bytes();
+        let last = words[whole].load(Ordering::Relaxed).to_ne_bytes();
         // SAFETY: as above, for the rest of them.
-        unsafe { std::ptr::copy_nonoverlapping(word.as_ptr(), dst.add(8 * whole), rest) };
+        unsafe { std::ptr::copy_nonoverlapping(last.as_ptr(), dst.add(8 * whole), rest) };
     }
 }

@@ -36,16 +36,17 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Returns the ring with these control words and rows. It has one slot more than rows that can be read.
+    /// Returns the ring with these control words and slots. It has one slot more than rows that can be read.
     ///
     /// # Panics
     /// Without control words, or two slots of at least [`COLUMNS`] words.
     #[must_use]
-    pub fn new(control: &'a [AtomicU64], rows: &'a [AtomicU64], stride: usize) -> Self {
+    #[inline]
+    pub fn new(control: &'a [AtomicU64], rows: &'a [AtomicU64], stride: usize, slots: u64) -> Self {
         assert!(control.len() >= CONTROL_WORDS && stride >= COLUMNS, "control words, and those of each row");
-        let slots = rows.len() / stride;
         assert!(slots >= 2, "a slot for a row, and one to write the next");
-        Self { control, rows, stride, slots: slots as u64 }
+        debug_assert_eq!(rows.len() as u64, slots * stride as u64, "the words of all slots");
+        Self { control, rows, stride, slots }
     }
 
     /// Returns the largest number of rows.
@@ -72,8 +73,9 @@ impl<'a> Ring<'a> {
         self.control[BASE].load(Ordering::Relaxed)
     }
 
+    /// Returns the words of a row, which may be those of a later row: see [`Self::is_kept`].
     #[inline]
-    fn row(&self, position: u64) -> &'a [AtomicU64] {
+    pub(super) fn row(&self, position: u64) -> &'a [AtomicU64] {
         let start = (position % self.slots) as usize * self.stride;
         &self.rows[start..start + self.stride]
     }
@@ -131,12 +133,6 @@ impl<'a> Ring<'a> {
         self.row(position)[at].load(Ordering::Relaxed)
     }
 
-    /// Returns words of a row from `at` on, which may be those of a later row: see [`Self::is_kept`].
-    #[inline]
-    pub fn words(&self, position: u64, at: usize) -> impl Iterator<Item = u64> + use<'a> {
-        self.row(position)[at..].iter().map(|word| word.load(Ordering::Relaxed))
-    }
-
     /// Returns whether no word that was read so far from the row at `position`, or from the rows from there to the head, belongs
     /// to a later row.
     #[inline]
@@ -175,7 +171,7 @@ mod loom_tests {
 
         /// A ring of one row, so that every second row overwrites a row.
         fn ring(&self) -> Ring<'_> {
-            Ring::new(&self.control, &self.rows, STRIDE)
+            Ring::new(&self.control, &self.rows, STRIDE, 2)
         }
 
         fn push(&self, value: u64) -> u64 {
@@ -190,7 +186,7 @@ mod loom_tests {
         if head == ring.oldest(head) {
             return;
         }
-        let row: Vec<u64> = ring.words(head - 1, 0).collect();
+        let row: Vec<u64> = ring.row(head - 1).iter().map(|word| word.load(Ordering::Relaxed)).collect();
         if ring.is_kept(head - 1) {
             let value = head - 1;
             assert_eq!((row[FIRST], row[2], row[3]), (value, 100 + value, 100 + value), "a torn row");

@@ -1,6 +1,5 @@
 //! Appends rows to rings of one process.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::layout::{Role, RowLayout};
@@ -27,7 +26,10 @@ struct Running {
 pub struct Writer {
     memory: Arc<Memory>,
     layout: RowLayout,
-    rings: BTreeMap<usize, Running>,
+    /// The number of each of its rings, in the order in which they were given.
+    numbers: Vec<usize>,
+    /// The running episode of each ring that is one of its own.
+    rings: Vec<Option<Running>>,
     row: Vec<u64>,
     /// How the owner's words name this process.
     own: u64,
@@ -48,12 +50,14 @@ impl Writer {
         if let Some(ring) = rings.iter().find(|&&ring| ring >= there.rings) {
             return Err(Error::Index(format!("ring {ring} is not there: the buffer has {} rings", there.rings)));
         }
-        let row = vec![0; layout.stride];
-        let mut writer = Self { memory, layout, rings: BTreeMap::new(), row, own: 0, fork_count: fork_count() };
+        let (row, fork_count) = (vec![0; layout.stride], fork_count());
+        let running = (0..there.rings).map(|_| None).collect();
+        let mut writer = Self { memory, layout, numbers: Vec::new(), rings: running, row, own: 0, fork_count };
         for &ring in rings {
             writer.own = owner::claim(writer.memory.owner(ring), ring)?; // those before are released by `drop` on an error
             writer.memory.ring(ring).close_episode();
-            writer.rings.insert(ring, Running { first: writer.memory.ring(ring).head(), ..Running::default() });
+            writer.rings[ring] = Some(Running { first: writer.memory.ring(ring).head(), ..Running::default() });
+            writer.numbers.push(ring);
         }
         Ok(writer)
     }
@@ -65,8 +69,8 @@ impl Writer {
                     .to_owned(),
             ));
         }
-        if !self.rings.contains_key(&ring) {
-            let own: Vec<_> = self.rings.keys().collect();
+        if self.rings.get(ring).is_none_or(Option::is_none) {
+            let own = &self.numbers;
             return Err(Error::Index(format!("ring {ring} is not one of this writer, which are {own:?}")));
         }
         Ok(())
@@ -92,7 +96,7 @@ impl Writer {
         let Self { memory, layout, rings: own, row, .. } = self;
         let capacity = memory.dimensions().capacity;
         for (k, &r) in rings.iter().enumerate() {
-            let (ring, running) = (memory.ring(r), own.get_mut(&r).expect("invariant: checked above"));
+            let (ring, running) = (memory.ring(r), own[r].as_mut().expect("invariant: checked above"));
             row[FIRST] = running.first;
             row[FLAGS] = (u64::from(terminated[k]) * TERMINATED) | (u64::from(truncated[k]) * TRUNCATED);
             for (field, source) in layout.fields.iter().zip(sources) {
@@ -124,7 +128,7 @@ impl Writer {
         self.check(ring)?;
         self.memory.ring(ring).close_episode();
         let running = Running { first: self.memory.ring(ring).head(), ..Running::default() };
-        self.rings.insert(ring, running);
+        self.rings[ring] = Some(running);
         Ok(())
     }
 
@@ -133,11 +137,11 @@ impl Writer {
     /// # Errors
     /// `Process` in a forked child.
     pub fn reset(&mut self, keep_statistics: bool) -> Result<()> {
-        for ring in self.rings() {
+        for &ring in &self.numbers {
             self.check(ring)?;
             self.memory.ring(ring).clear();
             let first = self.memory.ring(ring).head();
-            let running = self.rings.get_mut(&ring).expect("invariant: one of its rings");
+            let running = self.rings[ring].as_mut().expect("invariant: one of its rings");
             running.first = first;
             if !keep_statistics {
                 running.statistics = RunningEpisode::default();
@@ -146,20 +150,21 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the numbers of its rings, in order.
+    /// Returns the numbers of its rings, in the order in which they were given.
     #[must_use]
-    pub fn rings(&self) -> Vec<usize> {
-        self.rings.keys().copied().collect()
+    pub fn rings(&self) -> &[usize] {
+        &self.numbers
     }
 
     /// Lets other processes write to the rings. Nothing can be added any more.
     pub fn release(&mut self) {
         if self.fork_count == fork_count() {
-            for &ring in self.rings.keys() {
+            for &ring in &self.numbers {
                 owner::release(self.memory.owner(ring), self.own);
             }
         }
-        self.rings.clear();
+        self.rings.fill_with(|| None);
+        self.numbers.clear();
     }
 }
 

@@ -37,6 +37,7 @@ class SharedWriter:
         self._rings = np.array(rings, np.int64)
         self._schema = Schema({path: Column(dtype, shape) for path, dtype, shape in columns})
         tops = {path[0] for path, _, _ in columns}
+        self._strips = False  # whether rows have brought values that are left out
         self._left_out = {name for name in _OPTIONAL if name not in tops}
         self.maxsize = memory.capacity * len(self._rings)
 
@@ -65,18 +66,20 @@ class SharedWriter:
         :raises ValueError: if a shape differs from that of the example, or a field is not in the example. After any
             error, the buffer is unchanged.
         """
-        rings = self._rings if buffer_ids is None else self._ring_numbers(buffer_ids)
-        fields: Any = batch.__dict__ if isinstance(batch, Batch) else batch
-        if self._left_out:
+        fields: Any = batch.__dict__ if isinstance(batch, Batch) else dict(batch)
+        if self._strips:
             fields = {name: fields[name] for name in fields if name not in self._left_out}
         try:
-            return self._writer.add(fields, rings)
-        except (_core.SchemaMismatch, TypeError):
-            return self._writer.add(self._conformed(fields, len(rings)), rings)
+            return self._writer.add(fields, buffer_ids)
+        except _core.SchemaMismatch:
+            self._strips = bool(self._left_out)
+        rows = self.buffer_num if buffer_ids is None else len(buffer_ids)
+        return self._writer.add(self._conformed(fields, rows), buffer_ids)
 
     def _conformed(self, fields: Mapping[str, Any], rows: int) -> dict[str, Any]:
         """Returns rows converted to the columns."""
-        leaves, added = self._schema.conform(dict(fields), rows)
+        kept = {name: fields[name] for name in fields if name not in self._left_out}
+        leaves, added = self._schema.conform(kept, rows)
         if unknown := [*added.numbers, *added.objects]:
             raise ValueError(
                 f"{', '.join(map(dotted, unknown))}: not in the example that this shared buffer was made with, which "
@@ -84,23 +87,13 @@ class SharedWriter:
             )
         return nest(leaves)
 
-    def _ring_numbers(self, buffer_ids: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
-        ids = np.asarray(buffer_ids)
-        if ids.size and ids.dtype.kind not in "iu":
-            raise TypeError(f"buffer ids are integers, got {ids.dtype}")
-        bad = (ids < -len(self._rings)) | (ids >= len(self._rings))
-        if bad.any():
-            raise IndexError(f"buffer id {ids[bad][0]} is out of range: there are {len(self._rings)} rings")
-        return self._rings[ids.astype(np.int64).reshape(-1)]
-
     def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
         """Ends running episodes as truncated at their newest row, for environments that are reset within an episode.
 
         :param buffer_ids: numbers of the rings whose episodes end; default all.
         :raises IndexError: if there is no such ring.
         """
-        for ring in self._rings if buffer_ids is None else self._ring_numbers(buffer_ids):
-            self._writer.close_episode(int(ring))
+        self._writer.close_episodes(buffer_ids)
 
     def reset(self, keep_statistics: bool = False) -> None:
         """Removes all rows of this writer's rings; those of other writers stay.
