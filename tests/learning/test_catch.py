@@ -1,0 +1,21 @@
+"""DQN learns Catch-v0 from pictures of 84 by 84 pixels: it catches at least 95 balls of 100."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.run import train
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_preset_catches_the_ball(seed, run_dir):
+    preset = ALGORITHMS["dqn"].preset("Catch-v0")
+    result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))
+    sys.stdout.write(result.summary() + "\n")
+    assert preset.stop_return == 0.9
+    assert result.reached
+    assert len(result.test.returns) == 100
