@@ -254,6 +254,8 @@ def test_observations_of_other_kinds_are_for_torch():
         assert in_rust(policy, obs) is None
     assert torch.equal(before, torch.get_rng_state())
     assert policy.compute_action(observations(1)[0].tolist()).shape == BOX.shape
+    assert policy.compute_action(torch.zeros(4)).shape == BOX.shape
+    assert policy.compute_action(torch.zeros(4, requires_grad=True)).shape == BOX.shape
 
 
 @pytest.mark.parametrize("make", [*CERTAIN.values(), *RANDOM.values()], ids=[*CERTAIN, *RANDOM])

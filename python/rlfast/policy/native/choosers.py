@@ -109,6 +109,14 @@ class Chooser:
         """
 
 
+def row_of(obs: Any) -> Any:
+    """Return one observation as a batch of one row; what is no array and no number stays as it is.
+
+    :param obs: the observation.
+    """
+    return np.asarray(obs)[None] if isinstance(obs, np.ndarray | list | float | int) else obs
+
+
 def drawing_facts(policy: Any) -> tuple[str, ...]:
     """Return the names of the attributes on which the drawing of a policy depends.
 
@@ -170,7 +178,7 @@ class ClockChooser(Chooser):
     def choose_one(self, obs: Any) -> Any:
         if not self.is_random:
             return super().choose_one(obs)
-        actions = self.choose(np.asarray(obs)[None])
+        actions = self.choose(row_of(obs))
         return None if actions is None else int(actions[0])
 
     def _draw(self, rows: int) -> torch.Tensor:

@@ -15,7 +15,7 @@ from torch.distributions import Distribution
 from rlfast._core import SchemaMismatch
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
-from rlfast.policy.native.choosers import Chooser, drawing_facts
+from rlfast.policy.native.choosers import Chooser, drawing_facts, row_of
 from rlfast.policy.native.layers import Layers
 
 
@@ -50,7 +50,7 @@ class ContinuousChooser(Chooser):
         return act.reshape(len(act), *self._shape)
 
     def choose_one(self, obs: Any) -> Any:
-        actions = self.choose(np.asarray(obs)[None])
+        actions = self.choose(row_of(obs))
         return None if actions is None else actions[0]
 
     def _actions(self, *outputs: NDArray[np.float32]) -> NDArray[np.float32]:
