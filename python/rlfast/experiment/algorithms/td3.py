@@ -41,6 +41,9 @@ class Config(OffPolicyConfig):
 
 PRESETS = {
     "Pendulum-v1": Config(**PENDULUM, updates_per_step=0.25, tau=0.02),
+    "InvertedPendulum-v5": Config(
+        **PENDULUM | {"stop_return": 950.0, "max_steps": 100_000, "gamma": 0.98}, updates_per_step=0.25, tau=0.02
+    ),
 }
 
 
