@@ -247,6 +247,15 @@ fn other_files_and_impossible_dimensions_are_refused() {
     assert!(RowLayout::new(&without).unwrap_err().to_string().contains("rew"));
 }
 
+/// Ends the writers when it is dropped.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Rows are larger than what a processor writes at once, and rings so small that nearly every copy meets a write.
 #[test]
 fn readers_beside_writers_never_see_a_torn_row() {
@@ -266,6 +275,7 @@ fn readers_beside_writers_never_see_a_torn_row() {
                 }
             });
         }
+        let _end = Stop(&stop); // also where an assertion fails: the scope waits for the writers
         let mut reader = Reader::new(memory.clone(), layout.clone(), uniform()).unwrap();
         let mut rows = Rows::new(8, WIDTH);
         while reader.sizes().contains(&0) {
@@ -283,6 +293,5 @@ fn readers_beside_writers_never_see_a_torn_row() {
                 assert_eq!(rows.flags[0][k], u8::from(number % 3 == 0));
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
