@@ -14,6 +14,7 @@ pub mod returns;
 pub mod rng;
 pub mod segment_tree;
 pub mod shared;
+#[cfg(any(unix, loom))]
 pub mod shared_memory;
 pub mod simd;
 pub mod sums;

@@ -1,4 +1,5 @@
 //! The protocol of one ring: one writer, and readers that do not wait for it.
+#![cfg_attr(loom, allow(dead_code, reason = "models use a part of it"))]
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
