@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_VALUES, QLearningConfig
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Config(QLearningConfig):
 
 PRESETS = {
     "CartPole-v1": Config(stop_return=475.0, target_update_freq=25, quantiles=20),
+    "Catch-v0": Config(**CATCH_VALUES, quantiles=20),
     ALE: Config(**ATARI_VALUES, quantiles=200),
 }
 
