@@ -12,11 +12,16 @@ from rlfast.experiment.run import train
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("env", "threshold"),
-    [("CartPole-v1", 475.0), ("Acrobot-v1", -100.0), ("Pendulum-v1", -200.0), ("InvertedPendulum-v5", 950.0)],
+    [
+        ("CartPole-v1", 475.0),
+        ("Acrobot-v1", -100.0),
+        ("LunarLander-v3", 200.0),
+        ("Pendulum-v1", -200.0),
+        ("InvertedPendulum-v5", 950.0),
+    ],
 )
 def test_the_preset_solves(env, threshold, seed, run_dir):
-    if env == "InvertedPendulum-v5":
-        pytest.importorskip("mujoco")
+    pytest.importorskip({"InvertedPendulum-v5": "mujoco", "LunarLander-v3": "Box2D"}.get(env, "rlfast"))
     preset = ALGORITHMS["ppo"].preset(env)
     result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))
     sys.stdout.write(result.summary() + "\n")

@@ -42,7 +42,15 @@ def policy_for(config, act_space):
 
 def test_the_registry_knows_it():
     assert algorithm_of(PPOConfig()).name == "ppo"
-    known = {"CartPole-v1", "Acrobot-v1", "Pendulum-v1", "InvertedPendulum-v5", "HalfCheetah-v5", "ALE/"}
+    known = {
+        "CartPole-v1",
+        "Acrobot-v1",
+        "LunarLander-v3",
+        "Pendulum-v1",
+        "InvertedPendulum-v5",
+        "HalfCheetah-v5",
+        "ALE/",
+    }
     assert {*ALGORITHMS["ppo"].presets} == known
     assert ALGORITHMS["ppo"].preset("Pendulum-v1").gamma == 0.9
 
