@@ -16,12 +16,15 @@ from rlfast.experiment.run import train
         ("CartPole-v1", 475.0),
         ("Acrobot-v1", -100.0),
         ("LunarLander-v3", 200.0),
+        ("BipedalWalker-v3", 300.0),
         ("Pendulum-v1", -200.0),
         ("InvertedPendulum-v5", 950.0),
     ],
 )
 def test_the_preset_solves(env, threshold, seed, run_dir):
-    pytest.importorskip({"InvertedPendulum-v5": "mujoco", "LunarLander-v3": "Box2D"}.get(env, "rlfast"))
+    pytest.importorskip(
+        {"InvertedPendulum-v5": "mujoco", "LunarLander-v3": "Box2D", "BipedalWalker-v3": "Box2D"}.get(env, "rlfast")
+    )
     preset = ALGORITHMS["ppo"].preset(env)
     result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))
     sys.stdout.write(result.summary() + "\n")
