@@ -15,6 +15,7 @@ from rlfast.distributed.collectors.collector_worker import CollectorWorker, Repo
 from rlfast.distributed.collectors.weights import Weights
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.policy import BasePolicy
+from rlfast.utils.runtime.native import NotNativeError
 
 
 class Streams(NamedTuple):
@@ -80,12 +81,26 @@ class JointPolicy:
     def __call__(self, batch: Batch, state: Any = None, **options: Any) -> Batch:
         """Chooses actions; see :meth:`rlfast.policy.BasePolicy.forward`."""
         given, own = self._joint(len(batch))
+        chosen = self._chosen_in_rust(batch.obs[given]) if state is None else None
+        if chosen is not None:
+            return Batch(act=chosen[own])
         result: Any = self._policy(batch[given], None if state is None else state[given], **options)
         kept = Batch(act=result.act[own])
         for name in ("state", "policy"):
             if (value := result.get(name)) is not None:
                 kept[name] = value[own]
         return kept
+
+    def _chosen_in_rust(self, obs: Any) -> NDArray[Any] | None:
+        """Returns continuous actions as a collector of one process chooses them, which torch rounds in another way;
+        None where torch must choose them, or chooses the same ones.
+        """
+        if self._policy.action_type != "continuous":
+            return None
+        try:
+            return self._policy.native_chooser().choose(obs)
+        except NotNativeError:
+            return None
 
     def exploration_noise(self, act: Any, batch: Batch) -> Any:
         """Adds noise to actions; see :meth:`rlfast.policy.ActingPolicy.exploration_noise`."""
