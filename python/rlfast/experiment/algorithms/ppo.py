@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.config import ALE, ATARI, AdvantageConfig, Schedule
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
@@ -48,45 +48,43 @@ class Config(AdvantageConfig):
             )
 
 
+BOX2D: dict[str, Any] = {
+    "num_envs": 16,
+    "normalize_obs": True,
+    "normalize_reward": True,
+    "hidden_sizes": (64, 64),
+    "lr_schedule": "linear",
+    "batch_size": 256,
+    "repeat": 8,
+    "compile": True,
+}
+"""What the presets for Box2D's tasks have in common."""
+
 PRESETS = {
     "CartPole-v1": Config(
         stop_return=475.0, eval_interval=4_096, learning_rate=2e-3, gamma=0.98, collect_steps=1_024, batch_size=256
     ),
     "Acrobot-v1": Config(stop_return=-100.0, max_steps=200_000, num_envs=16, learning_rate=1e-3, batch_size=256),
     "LunarLander-v3": Config(
+        **BOX2D,
         stop_return=200.0,
         max_steps=600_000,
         eval_interval=20_480,
-        num_envs=16,
-        normalize_obs=True,
-        normalize_reward=True,
-        hidden_sizes=(64, 64),
         learning_rate=1e-3,
-        lr_schedule="linear",
         gamma=0.999,
         gae_lambda=0.98,
         collect_steps=4_096,
-        batch_size=256,
-        repeat=8,
         ent_coef=0.01,
-        compile=True,
     ),
     "BipedalWalker-v3": Config(
+        **BOX2D,
         stop_return=300.0,
         max_steps=1_500_000,
         eval_interval=65_536,
-        num_envs=16,
-        normalize_obs=True,
-        normalize_reward=True,
-        hidden_sizes=(64, 64),
         learning_rate=5e-4,
-        lr_schedule="linear",
         log_std=-0.5,
         gamma=0.995,
         collect_steps=8_192,
-        batch_size=256,
-        repeat=8,
-        compile=True,
     ),
     "Pendulum-v1": Config(stop_return=-200.0, max_steps=300_000, learning_rate=1e-3, gamma=0.9, eval_interval=16_384),
     "InvertedPendulum-v5": Config(stop_return=950.0, learning_rate=1e-3, log_std=-0.5),
