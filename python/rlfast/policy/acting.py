@@ -11,7 +11,7 @@ from torch import nn
 
 from rlfast.data import Batch, to_numpy
 from rlfast.policy.components.overrides import Replaceable, replaceable
-from rlfast.policy.native.choosers import Chooser
+from rlfast.policy.native.choosers import Chooser, current_chooser
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.runtime.seeding import SeededMixin
 
@@ -193,6 +193,10 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
 
         :raises NotNativeError: it cannot, for the reason in the text.
         """
+        return current_chooser(self, self._make_chooser)
+
+    def _make_chooser(self) -> Chooser:
+        """Make what chooses actions in Rust, in a policy that has an ``acting_network``."""
         raise NotNativeError(f"{type(self).__name__} does not act in Rust")
 
     def native_exploration(self) -> tuple[float, int, Any] | None:

@@ -13,7 +13,7 @@ from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import Losses, ReplayLearner, Sample
-from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import ContinuousChooser
 from rlfast.utils.arguments.validation import validate_arguments
 from rlfast.utils.net.common import dtype_of
@@ -124,15 +124,11 @@ class ImitationPolicy(ReplayLearner):
             act = logits.reshape(len(logits), *(self.action_space.shape or ()))
         return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden}))
 
-    def native_chooser(self) -> Chooser:
-        """Return what chooses actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
-        return current_chooser(self, self.actor, self._make_chooser)
-
     def _make_chooser(self) -> Chooser:
         names = self.methods_that_choose(ImitationPolicy)
         if self.action_type == "discrete":
-            return Chooser(self, self.actor, names)
-        return ContinuousChooser(self, self.actor, names, (), self.action_space.shape or ())
+            return Chooser(self, names)
+        return ContinuousChooser(self, names, self.action_space.shape or ())
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, None]:
         """Do one gradient step on the distance from the actions of the data, which need no priorities."""

@@ -16,7 +16,7 @@ from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
@@ -146,12 +146,8 @@ class IQLPolicy(ActorCriticLearner):
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
         return cast("DistBatchProtocol", wrap({**fields, "dist": dist}))
 
-    def native_chooser(self) -> Chooser:
-        """Return what draws actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
-        return current_chooser(self, self.actor, self._make_chooser)
-
     def _make_chooser(self) -> Chooser:
-        return NormalChooser(self, self.actor, self.methods_that_choose(IQLPolicy), self._act_shape)
+        return NormalChooser(self, self.methods_that_choose(IQLPolicy), self._act_shape)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the value, the actor, each critic and the target critics."""

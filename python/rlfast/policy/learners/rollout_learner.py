@@ -20,7 +20,7 @@ from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffl
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.components.returns import check_indices
-from rlfast.policy.native.choosers import Chooser, ClockChooser, current_chooser
+from rlfast.policy.native.choosers import Chooser, ClockChooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.arguments.checks import check_function
@@ -177,17 +177,18 @@ class RolloutLearner(BasePolicy):
             dist = self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
         return dist if mask is None or self.action_type == "continuous" else legal_distribution(dist, mask)
 
-    def native_chooser(self) -> Chooser:
-        """Return what draws actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
-        return current_chooser(self, self.actor, self._make_chooser)
+    @property
+    def acting_network(self) -> nn.Module:
+        """The actor."""
+        return self.actor
 
     def _make_chooser(self) -> Chooser:
         names = self.methods_that_choose(RolloutLearner, "network_obs", "_dist")
         if self.action_type == "continuous":
-            return NormalChooser(self, self.actor, names, (-1,), dist=self._dist)
+            return NormalChooser(self, names, (-1,), dist=self._dist)
         if self._torch_rng is not None and self.dist_fn is torch.distributions.Categorical:
             raise NotNativeError("the Categorical of torch draws from a stream that is seeded for each choice")
-        return ClockChooser(self, self.actor, names, self.dist_fn)
+        return ClockChooser(self, names, self.dist_fn)
 
     @property
     def _networks(self) -> tuple[nn.Module, ...]:

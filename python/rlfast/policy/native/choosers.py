@@ -24,8 +24,7 @@ class Chooser:
 
     Torch rounds differently, so where two actions are nearly as good no choice is made here.
 
-    :param policy: the policy.
-    :param module: the module that acts, and computes a number for each action.
+    :param policy: the policy, whose ``acting_network`` computes a number for each action.
     :param names: names of the policy's methods in whose place this object acts.
     :param facts: names of the policy's attributes on which the choice depends.
     :raises NotNativeError: the module is of another kind, or has hooks.
@@ -34,10 +33,11 @@ class Chooser:
     is_random = False
     """Whether choices need random numbers."""
 
-    def __init__(self, policy: Any, module: nn.Module, names: tuple[str, ...], facts: tuple[str, ...] = ()) -> None:
-        self._module, self._names, self._fact_names = module, names, facts
+    def __init__(self, policy: Any, names: tuple[str, ...], facts: tuple[str, ...] = ()) -> None:
+        self._module: nn.Module = policy.acting_network
+        self._names, self._fact_names = names, facts
         layers = Layers()
-        self._add_nodes(layers, module)
+        self._add_nodes(layers, self._module)
         self.network: Network = layers.network()
         self._watch = layers.watch
         self._kind = self._kind_of(policy)
@@ -56,15 +56,14 @@ class Chooser:
             *[getattr(policy, name) for name in self._fact_names],
         )
 
-    def is_current(self, policy: Any, module: nn.Module) -> bool:
+    def is_current(self, policy: Any) -> bool:
         """Return whether the policy still acts as it did when this object was made; weights may differ.
 
         :param policy: the policy.
-        :param module: the module that acts.
         """
         own = policy.__dict__
         return (
-            module is self._module
+            policy.acting_network is self._module
             and not (own[_HOOKS[0]] or own[_HOOKS[1]])
             and self._kind_of(policy) == self._kind
             and self._watch.holds()
@@ -132,18 +131,17 @@ class ClockChooser(Chooser):
     distribution by one exponentially distributed number for each action, and so does
     :class:`rlfast.functional.distributions.Categorical`.
 
-    :param policy: the policy.
-    :param module: the module that acts, and computes probabilities or logits.
+    :param policy: the policy, whose ``acting_network`` computes probabilities or logits.
     :param names: see :class:`Chooser`.
     :param dist_fn: the policy's function that makes the distribution.
     :raises NotNativeError: see :class:`Chooser`, or the distribution is another one.
     """
 
-    def __init__(self, policy: Any, module: nn.Module, names: tuple[str, ...], dist_fn: Any) -> None:
+    def __init__(self, policy: Any, names: tuple[str, ...], dist_fn: Any) -> None:
         self._takes_probabilities = dist_fn is torch.distributions.Categorical
         if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
-        super().__init__(policy, module, names, drawing_facts(policy))
+        super().__init__(policy, names, drawing_facts(policy))
         self.is_random = policy.training or not policy.deterministic_eval
         self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
         self._ahead: list[torch.Tensor] = []
@@ -197,17 +195,16 @@ class ClockChooser(Chooser):
 _known: WeakKeyDictionary[Any, Chooser] = WeakKeyDictionary()
 
 
-def current_chooser(policy: Any, module: nn.Module, make: Callable[[], Chooser]) -> Chooser:
+def current_chooser(policy: Any, make: Callable[[], Chooser]) -> Chooser:
     """Return the chooser of a policy, a new one if the policy has changed since the last call.
 
     It is not kept in the policy, whose attributes are saved and copied.
 
     :param policy: the policy.
-    :param module: the module that acts.
     :param make: makes a chooser.
     :raises NotNativeError: it cannot be made.
     """
     chooser = _known.get(policy)
-    if chooser is None or not chooser.is_current(policy, module):
+    if chooser is None or not chooser.is_current(policy):
         chooser = _known[policy] = make()
     return chooser

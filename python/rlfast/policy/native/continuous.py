@@ -23,19 +23,18 @@ class ContinuousChooser(Chooser):
     """Takes the output of a deterministic actor as actions. They equal those of the policy but for rounding.
 
     :param policy: the policy.
-    :param module: the actor.
     :param names: see :class:`Chooser`.
-    :param facts: see :class:`Chooser`.
     :param shape: the shape of one action.
+    :param facts: see :class:`Chooser`.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
     _slots: tuple[int, ...]
 
     def __init__(
-        self, policy: Any, module: nn.Module, names: tuple[str, ...], facts: tuple[str, ...], shape: tuple[int, ...]
+        self, policy: Any, names: tuple[str, ...], shape: tuple[int, ...], facts: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(policy, module, names, facts)
+        super().__init__(policy, names, facts)
         self._shape = shape
 
     def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
@@ -61,8 +60,8 @@ class ContinuousChooser(Chooser):
 class NormalChooser(ContinuousChooser):
     """Draws actions from normal distributions, with the numbers that the policy itself would draw from its stream.
 
-    :param policy: the policy; it draws unless ``deterministic_eval`` is set and it is in evaluation mode.
-    :param module: the actor, which computes means and standard deviations.
+    :param policy: the policy, whose actor computes means and standard deviations. It draws unless
+        ``deterministic_eval`` is set and it is in evaluation mode.
     :param names: see :class:`Chooser`.
     :param shape: the shape of one action.
     :param squashed: whether actions are the hyperbolic tangents of what is drawn. Default: False.
@@ -74,19 +73,18 @@ class NormalChooser(ContinuousChooser):
     def __init__(
         self,
         policy: Any,
-        module: nn.Module,
         names: tuple[str, ...],
         shape: tuple[int, ...],
         *,
         squashed: bool = False,
         dist: Callable[[tuple[torch.Tensor, ...]], Distribution] | None = None,
     ) -> None:
-        super().__init__(policy, module, names, drawing_facts(policy), shape)
+        super().__init__(policy, names, shape, drawing_facts(policy))
         self.is_random = policy.training or not policy.deterministic_eval
         self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
         self._squashed = squashed
-        lean = dist is None or policy.dist_fn is DiagonalNormal
-        self._dist = None if dist is None or lean else WeakMethod(dist)  # the policy, as a key, must not be kept alive
+        # The policy is a key of a weak dictionary, so its method must not keep it alive.
+        self._dist = None if dist is None or policy.dist_fn is DiagonalNormal else WeakMethod(dist)
 
     def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
         self._slots = layers.call_normal(module, 0)

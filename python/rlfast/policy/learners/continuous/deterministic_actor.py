@@ -11,7 +11,7 @@ from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import ContinuousChooser
 from rlfast.utils.optim import descend
 
@@ -58,13 +58,9 @@ class DeterministicActor(ActorCriticLearner):
         act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
         return cast("ActStateBatchProtocol", wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
 
-    def native_chooser(self) -> Chooser:
-        """Return what computes the actor's actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
-        return current_chooser(self, self.actor, self._make_chooser)
-
     def _make_chooser(self) -> Chooser:
         names = self.methods_that_choose(DeterministicActor)
-        return ContinuousChooser(self, self.actor, names, (), self._act_shape)
+        return ContinuousChooser(self, names, self._act_shape)
 
     @property
     def period(self) -> int:

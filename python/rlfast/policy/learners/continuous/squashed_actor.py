@@ -10,7 +10,7 @@ from rlfast.functional.distributions import SquashedNormal
 from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
-from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import NormalChooser
 
 if TYPE_CHECKING:
@@ -49,13 +49,9 @@ class SquashedActor(ActorCriticLearner):
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
         return cast("DistLogProbBatchProtocol", wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
 
-    def native_chooser(self) -> Chooser:
-        """Return what draws actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
-        return current_chooser(self, self.actor, self._make_chooser)
-
     def _make_chooser(self) -> Chooser:
         names = self.methods_that_choose(SquashedActor, "draw_normal")
-        return NormalChooser(self, self.actor, names, self._act_shape, squashed=True)
+        return NormalChooser(self, names, self._act_shape, squashed=True)
 
     def random_actions(
         self, obs: Any, state: Any = None, batch: Any = None, *noise: torch.Tensor

@@ -13,7 +13,7 @@ from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.critics import Critics
 from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import ReplayLearner
-from rlfast.policy.native.choosers import Chooser, ClockChooser, current_chooser
+from rlfast.policy.native.choosers import Chooser, ClockChooser
 
 if TYPE_CHECKING:
     from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
@@ -59,13 +59,9 @@ class CategoricalActor(Critics, ReplayLearner):
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
         return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def native_chooser(self) -> Chooser:
-        """Return what draws actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
-        return current_chooser(self, self.actor, self._make_chooser)
-
     def _make_chooser(self) -> Chooser:
         names = self.methods_that_choose(CategoricalActor, "network_obs")
-        return ClockChooser(self, self.actor, names, Categorical)
+        return ClockChooser(self, names, Categorical)
 
     def choices(self, obs: Any, state: Any, batch: Any = None, network: nn.Module | None = None) -> Any:
         """Return the distribution of actions, through :meth:`forward` if that is replaced.

@@ -20,7 +20,7 @@ from rlfast.policy.components.memory.sequences import Sequences, at_steps
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner
-from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.native.choosers import Chooser
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
@@ -208,13 +208,9 @@ class QLearner(ReplayLearner):
             return explore(self.rng.bit_generator, min(self.eps, 1.0), self.max_action_num, np.asarray(act, np.int64))
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
-    def native_chooser(self) -> Chooser:
-        """Return what chooses the actions with the greatest values in Rust; see :meth:`ActingPolicy.native_chooser`."""
-        return current_chooser(self, self.model, self._make_chooser)
-
     def _make_chooser(self) -> Chooser:
         names = self.methods_that_choose(QLearner, "compute_q_value")
-        chooser = Chooser(self, self.model, names, ("max_action_num",))
+        chooser = Chooser(self, names, ("max_action_num",))
         if chooser.network.outputs != self.max_action_num:
             raise NotNativeError("the number of actions is not the number of outputs of the network")
         return chooser
