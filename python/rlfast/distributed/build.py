@@ -23,7 +23,7 @@ from rlfast.distributed.learning.trainers import ReplayTrainer, RolloutTrainer
 from rlfast.distributed.replay.rate_limiter import RateLimiter
 from rlfast.distributed.replay.shard import Shard, ShardConfig
 from rlfast.distributed.replay.sharded_buffer import ShardedBuffer
-from rlfast.experiment.build import Parts, before_collect, explore_in_tests, prepare_torch
+from rlfast.experiment.build import Parts, explore_in_tests, parts_of, prepare_torch
 from rlfast.experiment.build import build as build_in_one_process
 from rlfast.experiment.config import (
     DataConfig,
@@ -36,7 +36,6 @@ from rlfast.experiment.config import (
 )
 from rlfast.experiment.declaration import Declaration
 from rlfast.experiment.environments import make_envs, single_action_space
-from rlfast.experiment.schedules import LearningRates
 from rlfast.policy import BasePolicy
 from rlfast.trainer import BaseTrainer
 
@@ -161,16 +160,10 @@ class _ReplayBuilder:
         ahead = int(config.ray != IN_PROCESS)
         seed = stream_seed(config.seed, "sampler")
         buffer = make_buffer(config, shards, seed, ahead, None if team is None else team.largest)
-        collectors: Any = self._collectors(workers, buffer, policy, _nothing if team is None else team.close)
-        return Parts(
-            policy=policy,
-            train_collector=collectors,
-            test_collector=Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy)),
-            trainer=partial(_trainer, config, self._cluster, team),
-            before_collect=partial(before_collect, config, policy, buffer, LearningRates(config, policy)),
-            before_test=lambda *_: (explore_in_tests(config, policy), None)[1],
-            declaration=self._declaration,
-        )
+        collectors = self._collectors(workers, buffer, policy, None if team is None else team.close)
+        tests = Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy))
+        trainer = partial(_trainer, config, self._cluster, team)
+        return parts_of(config, policy, collectors, tests, trainer, self._declaration)
 
     def _unit(self) -> Unit:
         config = self._config
@@ -220,7 +213,7 @@ class _ReplayBuilder:
         return team
 
     def _collectors(
-        self, workers: list[Actor], buffer: ShardedBuffer, policy: BasePolicy, on_close: Callable[[], None]
+        self, workers: list[Actor], buffer: ShardedBuffer, policy: BasePolicy, on_close: Callable[[], None] | None
     ) -> ReplayCollectors:
         config = self._config
         members, filled = [], [0] * config.shards
@@ -244,10 +237,6 @@ class _ReplayBuilder:
             self._shard,
             on_close,
         )
-
-
-def _nothing() -> None:
-    """Does nothing, where there is nothing to close."""
 
 
 def _trainer(config: OffPolicyConfig, cluster: Cluster, team: Team | None, **given: Any) -> BaseTrainer:
@@ -289,16 +278,9 @@ def _rollout_parts(config: RunConfig, declaration: Declaration, cluster: Cluster
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     buffer = VectorReplayBuffer(config.collect_steps, config.num_envs)
-    collectors: Any = RolloutCollectors(cluster, workers, buffer, policy, worker)
-    return Parts(
-        policy=policy,
-        train_collector=collectors,
-        test_collector=Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy)),
-        trainer=partial(_rollout_trainer, config, cluster),
-        before_collect=partial(before_collect, config, policy, buffer, LearningRates(config, policy)),
-        before_test=lambda *_: (explore_in_tests(config, policy), None)[1],
-        declaration=declaration,
-    )
+    collectors = RolloutCollectors(cluster, workers, buffer, policy, worker)
+    tests = Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy))
+    return parts_of(config, policy, collectors, tests, partial(_rollout_trainer, config, cluster), declaration)
 
 
 def _rollout_trainer(config: RunConfig, cluster: Cluster, **given: Any) -> BaseTrainer:

@@ -146,7 +146,26 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())
-    on_collect = partial(before_collect, config, policy, train_collector.buffer, LearningRates(config, policy))
+    return parts_of(config, policy, train_collector, test_collector, trainer_of(config), declaration)
+
+
+def parts_of(
+    config: RunConfig,
+    policy: BasePolicy,
+    train_collector: Any,
+    test_collector: Collector,
+    trainer: Callable[..., BaseTrainer],
+    declaration: Declaration,
+) -> Parts:
+    """Returns the parts of a run that collects, with the functions that change settings in its course.
+
+    :param config: the settings of the run.
+    :param policy: the policy.
+    :param train_collector: what collects the rows to learn from, with their ``buffer``.
+    :param test_collector: the collector of tests.
+    :param trainer: see :attr:`Parts.trainer`.
+    :param declaration: what made them.
+    """
 
     def before_test(*_: Any) -> None:
         explore_in_tests(config, policy)
@@ -155,8 +174,8 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
         policy=policy,
         train_collector=train_collector,
         test_collector=test_collector,
-        trainer=trainer_of(config),
-        before_collect=on_collect,
+        trainer=trainer,
+        before_collect=partial(before_collect, config, policy, train_collector.buffer, LearningRates(config, policy)),
         before_test=before_test,
         declaration=declaration,
     )

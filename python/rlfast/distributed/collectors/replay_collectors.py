@@ -78,7 +78,7 @@ class ReplayCollectors:
     :param pace: how far they go.
     :param restart: starts a collector, by its number and the number of restarts so far.
     :param restart_shard: starts a shard likewise.
-    :param on_close: called when the collectors are closed.
+    :param on_close: called when the collectors are closed; None (default) for nothing.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ReplayCollectors:
         pace: Pace,
         restart: Callable[[int, int], Actor],
         restart_shard: Callable[[int, int], Actor],
-        on_close: Callable[[], None] = lambda: None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self._cluster, self._members = cluster, [*members]
         self._restart, self._restart_shard, self._on_close = restart, restart_shard, on_close
@@ -347,7 +347,8 @@ class ReplayCollectors:
         """Ends the collectors and the shards."""
         if not self.is_closed:
             self.is_closed = True
-            self._on_close()
+            if self._on_close is not None:
+                self._on_close()
             self._cluster.close()
 
 
