@@ -15,7 +15,7 @@ from rlfast.distributed.collectors.collector_worker import CollectorWorker, Repo
 from rlfast.distributed.collectors.weights import Weights
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.policy import BasePolicy
-from rlfast.utils.runtime.native import NotNativeError
+from rlfast.policy.native.choosers import Chooser
 
 
 class Streams(NamedTuple):
@@ -68,22 +68,25 @@ class JointPolicy:
     :param total: the number of all environments.
     """
 
+    maps_no_action = False
+    """Whole collects in Rust would draw for these environments alone."""
+
     def __init__(self, policy: BasePolicy, first: int, total: int) -> None:
         self._policy, self._first, self._total = policy, first, total
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    def _joint(self, rows: int) -> tuple[NDArray[np.int64], slice]:
-        """Returns the row that each environment is given, and the places of our own."""
+    def joint(self, rows: int) -> tuple[NDArray[np.int64], slice]:
+        """Returns which row stands for each environment, and the places of our own.
+
+        :param rows: the number of our own rows.
+        """
         return np.clip(np.arange(self._total) - self._first, 0, rows - 1), slice(self._first, self._first + rows)
 
     def __call__(self, batch: Batch, state: Any = None, **options: Any) -> Batch:
         """Chooses actions; see :meth:`rlfast.policy.BasePolicy.forward`."""
-        given, own = self._joint(len(batch))
-        chosen = self._chosen_in_rust(batch.obs[given]) if state is None else None
-        if chosen is not None:
-            return Batch(act=chosen[own])
+        given, own = self.joint(len(batch))
         result: Any = self._policy(batch[given], None if state is None else state[given], **options)
         kept = Batch(act=result.act[own])
         for name in ("state", "policy"):
@@ -91,21 +94,38 @@ class JointPolicy:
                 kept[name] = value[own]
         return kept
 
-    def _chosen_in_rust(self, obs: Any) -> NDArray[Any] | None:
-        """Returns continuous actions as a collector of one process chooses them, which torch rounds in another way;
-        None where torch must choose them, or chooses the same ones.
-        """
-        if self._policy.action_type != "continuous":
-            return None
-        try:
-            return self._policy.native_chooser().choose(obs)
-        except NotNativeError:
-            return None
+    def native_chooser(self) -> JointChooser:
+        """Returns what chooses actions in Rust; see :meth:`rlfast.policy.ActingPolicy.native_chooser`."""
+        return JointChooser(self, self._policy.native_chooser())
 
     def exploration_noise(self, act: Any, batch: Batch) -> Any:
         """Adds noise to actions; see :meth:`rlfast.policy.ActingPolicy.exploration_noise`."""
-        given, own = self._joint(len(batch))
+        given, own = self.joint(len(batch))
         return self._policy.exploration_noise(act[given], batch[given])[own]
+
+
+class JointChooser:
+    """Chooses the actions of a :class:`JointPolicy` in Rust, one vector step at a time.
+
+    :param policy: the policy.
+    :param chooser: chooses those of all environments.
+    """
+
+    is_random = True
+
+    def __init__(self, policy: JointPolicy, chooser: Chooser) -> None:
+        self._policy, self._chooser = policy, chooser
+
+    def choose(self, obs: Any) -> NDArray[Any] | None:
+        """Chooses actions; see :meth:`rlfast.policy.native.choosers.Chooser.choose`.
+
+        :param obs: the observations of our own environments.
+        """
+        if not isinstance(obs, np.ndarray):
+            return None  # observations with parts, for which the policy draws itself
+        given, own = self._policy.joint(len(obs))
+        act = self._chooser.choose(obs[given])
+        return None if act is None else act[own]
 
 
 class RolloutOrder(NamedTuple):
@@ -135,7 +155,7 @@ class RolloutWorker(CollectorWorker):
 
     def _make_collector(self, config: WorkerConfig, envs: Any, rows: VectorReplayBuffer, noise: bool) -> Collector:
         policy: Any = JointPolicy(self.policy, config.first_env, config.all_envs)
-        return Collector(policy, envs, rows, exploration_noise=noise, native_acting=False)
+        return Collector(policy, envs, rows, exploration_noise=noise)
 
     def roll_out(self, order: RolloutOrder) -> Rollout:
         """Collects, and returns the rows.
