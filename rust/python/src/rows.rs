@@ -4,10 +4,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use rlfast_core::convert::{as_single, put_float, put_integer};
+use rlfast_core::error::Result;
+use rlfast_core::replay::Added;
 use rlfast_core::replay::incoming::{GivenArray, Incoming};
 use rlfast_core::replay::schema::{Kind, Node, Role};
 
-use crate::array::{self, ArrayRef};
+use crate::array::{self, ArrayRef, NewArray};
 use crate::columns::{Column, Columns, KEYWORDS};
 use crate::error::{IntoPython as _, mismatch};
 use crate::stacks;
@@ -31,7 +33,35 @@ impl RowSources {
     }
 }
 
+/// What Python is told of added rows, in the order of [`Added`].
+pub type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
 impl Columns {
+    /// Makes the arrays for what is told of `rows` added rows, filled by `add`. Returns what that returns, and the arrays.
+    ///
+    /// # Errors
+    /// Those of `add`, as [`PyErr`], or `MemoryError`.
+    #[inline]
+    pub fn added<'py, R>(
+        &self,
+        py: Python<'py>,
+        rows: usize,
+        add: impl FnOnce(&mut Added<'_>) -> Result<R>,
+    ) -> PyResult<(R, AddedArrays<'py>)> {
+        let (agents, scalar) = self.schema.agents();
+        let shape = if scalar { &[rows][..] } else { &[rows, agents] };
+        // On an error they are dropped unread.
+        let (mut index, mut returns) = (NewArray::new(py, &[rows])?, NewArray::new(py, shape)?);
+        let (mut length, mut start) = (NewArray::new(py, &[rows])?, NewArray::new(py, &[rows])?);
+        let done = add(&mut Added {
+            index: index.items(),
+            episode_return: returns.items(),
+            episode_length: length.items(),
+            episode_start: start.items(),
+        });
+        Ok((done.python()?, (index.array, returns.array, length.array, start.array)))
+    }
+
     /// Finds each column's bytes in `fields`, one row (None) or `rows` of them, without changing anything.
     ///
     /// # Errors

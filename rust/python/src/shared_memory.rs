@@ -15,13 +15,13 @@ use rlfast_core::replay::schema::Schema;
 use rlfast_core::shared_memory::{Drawn, Memory, NStep, Options, Outputs, Reader, RowLayout, Writer};
 use rlfast_core::vectors;
 
-use crate::array::{self, Index, NPY_MAXDIMS, NewArray, Shaped};
+use crate::array::{self, Index, NPY_MAXDIMS, Shaped};
 use crate::batch::{nested, with_fields};
 use crate::columns::{ColumnSpec, Columns};
 use crate::error::IntoPython as _;
 use crate::index::Remembering;
 use crate::items::Items;
-use crate::rows::RowSources;
+use crate::rows::{AddedArrays, RowSources};
 use crate::shared::{Shared, Spare};
 
 /// Finds the columns of rows, and where they are in a row.
@@ -122,30 +122,18 @@ impl RingWriter {
         rows: &mut RowSources,
     ) -> PyResult<AddedArrays<'py>> {
         self.columns.find(py, fields, Some(rings.len()), rows)?;
-        let n = rings.len();
-        let (agents, scalar) = self.columns.schema.agents();
-        let shape = if scalar { &[n][..] } else { &[n, agents] };
-        // Filled by `add` below; on an error they are dropped unread.
-        let (mut index, mut returns) = (NewArray::new(py, &[n])?, NewArray::new(py, shape)?);
-        let (mut length, mut start) = (NewArray::new(py, &[n])?, NewArray::new(py, &[n])?);
-        let mut added = Added {
-            index: index.items(),
-            episode_return: returns.items(),
-            episode_length: length.items(),
-            episode_start: start.items(),
-        };
         let found = &rows.found;
-        let add = |writer: &mut Writer| {
+        let add = |added: &mut Added<'_>| {
             // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept alive
             // by them, or by the caller's arguments.
-            unsafe { writer.add(rings, found.sources(), found.terminated(), found.truncated(), &mut added) }
+            let add = |writer: &mut Writer| unsafe {
+                writer.add(rings, found.sources(), found.terminated(), found.truncated(), added)
+            };
+            self.writer.with(py, add)
         };
-        self.writer.with(py, add).python()?;
-        Ok((index.array, returns.array, length.array, start.array))
+        Ok(self.columns.added(py, rings.len(), add)?.1)
     }
 }
-
-type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 #[pymethods]
 impl RingWriter {

@@ -351,10 +351,10 @@ impl Reader {
             return Err(Error::Index(format!("row {bad} is not there: the buffer has {total} rows")));
         }
         let mut taken = filled((0, 0), index.len())?;
+        self.look();
         for (k, &row) in index.iter().enumerate() {
             let mut rounds = 0..ROUNDS;
             loop {
-                self.look();
                 let (r, mut position) = self.locate(row as usize);
                 let is_there = self.oldest[r] <= position && position < self.heads[r];
                 if let Some(positions) = positions {
@@ -369,6 +369,7 @@ impl Reader {
                     let gone = if is_there { "was overwritten" } else { "holds nothing" };
                     return Err(Error::Index(format!("row {row} {gone}: draw the rows that are there by sample")));
                 }
+                self.look();
             }
         }
         self.described(&taken)

@@ -10,13 +10,11 @@ use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 
 use super::{LastAdded, Replay, State};
-use crate::array::{Index, NewArray, Shaped, vector};
+use crate::array::{Index, Shaped, vector};
 use crate::columns::Columns;
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::items::Items;
-use crate::rows::RowSources;
-
-type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+use crate::rows::{AddedArrays, RowSources};
 
 impl Replay {
     /// Runs work that adds rows to the columns and returns None if those have changed: first with the columns of the last
@@ -62,23 +60,14 @@ impl Replay {
         rings: &[usize],
         rows: &RowSources,
     ) -> PyResult<Option<AddedArrays<'py>>> {
-        let n = rings.len();
-        let (agents, scalar) = columns.schema.agents();
-        let shape = if scalar { &[n][..] } else { &[n, agents] };
-        // Filled by `add` below; on an error they are dropped unread.
-        let (mut index, mut returns) = (NewArray::new(py, &[n])?, NewArray::new(py, shape)?);
-        let (mut length, mut start) = (NewArray::new(py, &[n])?, NewArray::new(py, &[n])?);
-        let mut added = Added {
-            index: index.items(),
-            episode_return: returns.items(),
-            episode_length: length.items(),
-            episode_start: start.items(),
+        let add = |added: &mut Added<'_>| {
+            // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept alive
+            // by them, or by the caller's arguments.
+            let add = |state: &mut State| unsafe { state.add(columns, rings, &rows.found, added) };
+            self.state.with(py, add)
         };
-        // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept alive by
-        // them, or by the caller's arguments.
-        let add = |state: &mut State| unsafe { state.add(columns, rings, &rows.found, &mut added) };
-        let done = self.state.with(py, add).python()?;
-        Ok(done.map(|()| (index.array, returns.array, length.array, start.array)))
+        let (done, arrays) = columns.added(py, rings.len(), add)?;
+        Ok(done.map(|()| arrays))
     }
 }
 
