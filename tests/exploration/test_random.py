@@ -64,6 +64,17 @@ def test_ou_noise_restarts_when_the_number_of_environments_changes():
     assert noise((2, 1)).tolist() == [[1.0], [1.0]]
 
 
+def test_ou_noise_restarts_in_the_rows_of_new_episodes():
+    noise = OUNoise(sigma=0.0, theta=1.0, dt=0.5, x0=np.array([4.0, 8.0]))
+    noise.start_episodes(np.array([True]))  # before the first noise there is nothing to restart
+    first = noise((3, 2))
+    noise.start_episodes(np.array([True, False, True]))
+    assert first.tolist() == [[2.0, 4.0]] * 3
+    assert noise((3, 2)).tolist() == [[2.0, 4.0], [1.0, 2.0], [2.0, 4.0]]
+    noise.start_episodes(np.array([True, True]))  # rows of another call
+    assert noise((3, 2)).tolist() == [[1.0, 2.0], [0.5, 1.0], [1.0, 2.0]]
+
+
 @pytest.mark.pitfall("B6")
 def test_what_ou_noise_gave_does_not_change_later():
     noise = OUNoise(seed=0)

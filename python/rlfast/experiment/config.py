@@ -24,6 +24,7 @@ from rlfast.utils.arguments.validation import (
 )
 
 if TYPE_CHECKING:
+    from rlfast.exploration import BaseNoise
     from rlfast.policy import Alpha
 
 Activation: TypeAlias = Literal["relu", "tanh", "elu", "gelu", "silu"]
@@ -231,6 +232,33 @@ class OffPolicyConfig(RunConfig):
             raise ValueError(
                 f"--buffer-size {self.buffer_size} has no row for each of the --num-envs {self.num_envs}: raise it"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeterministicConfig(OffPolicyConfig):
+    """The settings of runs with a deterministic actor, which explores by noise."""
+
+    env: str = "Pendulum-v1"
+    num_envs: PositiveInt = 1
+    learning_rate: NonNegativeFloat = 1e-3
+    """Adam's step size, of the critics."""
+    actor_learning_rate: NonNegativeFloat = 1e-3
+    """Adam's step size, of the actor."""
+    collect_steps: PositiveInt = 1
+    tau: UnitFloat = 0.005
+    """How far the target networks move at each step of the actor."""
+    noise: NonNegativeFloat = 0.1
+    """Strength of the noise that explores, where actions reach from -1 to 1: the standard deviation, if it is normal.
+    """
+    noise_process: Literal["normal", "ornstein-uhlenbeck"] = "normal"
+    """The noise that explores. normal: independent at each step; ornstein-uhlenbeck: a process that keeps its direction
+    for hundreds of steps (arXiv:1509.02971), for goals that must be reached before anything can be learned."""
+
+    def exploration_noise(self) -> BaseNoise:
+        """Returns the noise."""
+        from rlfast.exploration import GaussianNoise, OUNoise
+
+        return GaussianNoise(sigma=self.noise) if self.noise_process == "normal" else OUNoise(sigma=self.noise)
 
 
 @dataclass(frozen=True, kw_only=True)

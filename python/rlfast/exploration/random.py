@@ -22,6 +22,12 @@ class BaseNoise(SeededMixin, ABC):
     def reset(self) -> None:
         """Resets the process to its initial state; the random generator keeps its state."""
 
+    def start_episodes(self, rows: NDArray[np.bool_]) -> None:
+        """Resets the process in rows whose next noise is the first of an episode. Does nothing, unless overridden.
+
+        :param rows: ``[B]``, for the rows of the last noise.
+        """
+
     @abstractmethod
     def __call__(self, size: Sequence[int]) -> NDArray[np.float64]:
         """Draws the next noise.
@@ -77,7 +83,9 @@ class OUNoise(BaseNoise):
         x_{t+1} = x_t + \theta\,(\mu - x_t)\,\Delta t + \sigma \sqrt{\Delta t}\;\epsilon_t,
         \qquad \epsilon_t \sim N(0, 1)
 
-    (Euler-Maruyama steps of :math:`dx = \theta (\mu - x) dt + \sigma dW`; Uhlenbeck and Ornstein 1930.)
+    (Euler-Maruyama steps of :math:`dx = \theta (\mu - x) dt + \sigma dW`; Uhlenbeck and Ornstein 1930.) Each row of the
+    actions has a process of its own. Collectors let it start anew with each episode of its environment, except those of
+    asynchronous environments.
 
     :param mu: the mean that it returns to.
     :param sigma: the strength of the noise, 0 or more.
@@ -115,6 +123,11 @@ class OUNoise(BaseNoise):
 
     def reset(self) -> None:
         self._x: float | NDArray[np.floating] = self._x0
+
+    def start_episodes(self, rows: NDArray[np.bool_]) -> None:
+        if isinstance(self._x, np.ndarray) and self._x.shape[:1] == rows.shape:
+            start = np.broadcast_to(self._x0, self._x.shape)
+            self._x = np.where(rows.reshape(-1, *(1,) * (self._x.ndim - 1)), start, self._x)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "x": self._x}

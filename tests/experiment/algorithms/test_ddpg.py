@@ -7,6 +7,7 @@ from safetensors.torch import load_file
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.run import ConfigError, resume, train
+from rlfast.exploration import GaussianNoise, OUNoise
 
 
 @pytest.fixture
@@ -38,7 +39,13 @@ def test_settings_reach_their_parts(tiny):
     assert (policy.critic_optim.defaults["lr"], policy.actor_optim.defaults["lr"]) == (0.25, 0.5)
     assert (policy.gamma, policy.estimation_step, policy.tau) == (0.5, 3, 0.125)
     assert policy._exploration_noise._sigma == 0.75
+    assert isinstance(policy._exploration_noise, GaussianNoise)
     assert parts.train_collector.exploration_noise
+    parts.close()
+    parts = build(tiny(noise_process="ornstein-uhlenbeck", noise=0.5))
+    noise = parts.policy._exploration_noise
+    assert isinstance(noise, OUNoise)
+    assert noise._spread == 0.5 * 0.1  # the root of its time step
     parts.close()
 
 
@@ -48,13 +55,14 @@ def test_discrete_actions_are_refused(tiny):
 
 
 @pytest.mark.pitfall("E9")
-def test_a_run_its_repetition_and_its_second_half(tiny, tmp_path):
+@pytest.mark.parametrize("noise_process", ["normal", "ornstein-uhlenbeck"])
+def test_a_run_its_repetition_and_its_second_half(tiny, tmp_path, noise_process):
     def weights(name):
         return load_file(tmp_path / name / "checkpoint" / "policy.safetensors")
 
     for number, steps in enumerate((80, 80, 40)):
         torch.manual_seed(number)  # what else a process did must not matter
-        result = train(tiny(run_dir=tmp_path / str(number), max_steps=steps))
+        result = train(tiny(run_dir=tmp_path / str(number), max_steps=steps, noise_process=noise_process))
         assert result.info.gradient_step == (steps - 20) // 2
     assert resume(tmp_path / "2", max_steps=80).env_step == 80
     for other in ("1", "2"):

@@ -5,6 +5,7 @@ import pytest
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.run import ConfigError, train
+from rlfast.exploration import GaussianNoise, OUNoise
 
 
 @pytest.fixture
@@ -36,7 +37,13 @@ def test_settings_reach_their_parts(tiny):
     assert (policy.critic_optim.defaults["lr"], policy.actor_optim.defaults["lr"]) == (0.25, 0.5)
     assert (policy.gamma, policy.estimation_step, policy.tau) == (0.5, 3, 0.125)
     assert policy._exploration_noise._sigma == 0.75
+    assert isinstance(policy._exploration_noise, GaussianNoise)
     assert parts.train_collector.exploration_noise
+    parts.close()
+    parts = build(tiny(noise_process="ornstein-uhlenbeck", noise=0.5))
+    noise = parts.policy._exploration_noise
+    assert isinstance(noise, OUNoise)
+    assert noise._spread == 0.5 * 0.1  # the root of its time step
     parts.close()
     parts = build(tiny(policy_noise=0.25, noise_clip=0.125, update_actor_freq=4))
     policy = parts.policy

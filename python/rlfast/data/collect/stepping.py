@@ -152,10 +152,22 @@ class Stepping(BaseCollector):
         self._obs = tree.put(self._obs, where, obs, self.env_num)
         self._infos.put(ids, info)
         if rows.valid is not None:
-            self._start_episodes(ids[rows.done | ~rows.valid], ids[rows.done])
+            fresh = rows.done | ~rows.valid
+            self._start_episodes(ids[fresh], ids[rows.done])
+            self._start_noise(fresh)
         elif ends:
             self._start_episodes(ended, ended)
+            self._start_noise(rows.done)
         return ended
+
+    def _start_noise(self, rows: NDArray[np.bool_]) -> None:
+        """Tells a policy with noise which of the rows that it chose last are followed by the first of an episode.
+
+        Rows of asynchronous environments come in another order than they were chosen in.
+        """
+        start = getattr(self.policy, "start_episodes", None)
+        if start is not None and self.exploration_noise and not self._envs.is_async:
+            start(rows)
 
     def _start_episodes(self, fresh: Ids, over: Ids) -> None:
         """Clears the hidden state of ``fresh``, and marks ``over`` for a reset if environments do not do it themselves.
@@ -273,6 +285,8 @@ class Stepping(BaseCollector):
         self._obs = tree.put(self._obs, where, obs, self.env_num)
         if self._state is not None:
             self._state = tree.clear(self._state, ids)
+        if where is None:
+            self._start_noise(np.ones(self.env_num, np.bool_))
         self._stale[ids] = False
         self._was_reset = True
         self._infos.put(ids, info)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PENDULUM, OffPolicyConfig
-from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat
+from rlfast.experiment.config import PENDULUM, DeterministicConfig
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -17,20 +17,9 @@ SUMMARY = "twin delayed deep deterministic policy gradient, for continuous actio
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OffPolicyConfig):
+class Config(DeterministicConfig):
     """Twin delayed deep deterministic policy gradient, for continuous actions."""
 
-    env: str = "Pendulum-v1"
-    num_envs: PositiveInt = 1
-    learning_rate: NonNegativeFloat = 1e-3
-    """Adam's step size, of the critics."""
-    actor_learning_rate: NonNegativeFloat = 1e-3
-    """Adam's step size, of the actor."""
-    collect_steps: PositiveInt = 1
-    tau: UnitFloat = 0.005
-    """How far the target networks move at each step of the actor."""
-    noise: NonNegativeFloat = 0.1
-    """Standard deviation of the noise that explores, where actions reach from -1 to 1."""
     policy_noise: NonNegativeFloat = 0.2
     """Standard deviation of the noise of the targets' actions, where these reach from -1 to 1."""
     noise_clip: NonNegativeFloat = 0.5
@@ -49,7 +38,6 @@ PRESETS = {
 
 def build(config: Config, networks: Networks) -> TD3Policy:
     """The policy, with an actor and two critics."""
-    from rlfast.exploration import GaussianNoise
     from rlfast.policy import TD3Policy
     from rlfast.utils.optim import adam
 
@@ -61,7 +49,7 @@ def build(config: Config, networks: Networks) -> TD3Policy:
         critic_optim=adam(config.learning_rate),
         tau=config.tau,
         gamma=config.gamma,
-        exploration_noise=GaussianNoise(sigma=config.noise),
+        exploration_noise=config.exploration_noise(),
         policy_noise=config.policy_noise,
         noise_clip=config.noise_clip,
         update_actor_freq=config.update_actor_freq,

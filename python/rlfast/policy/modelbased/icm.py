@@ -126,6 +126,15 @@ class ICMPolicy(BasePolicy):
         """Add the noise of the wrapped policy."""
         return self.policy.exploration_noise(act, batch)
 
+    def start_episodes(self, rows: "NDArray[np.bool_]") -> None:
+        """Tell the wrapped policy which of its last actions are followed by the first of an episode.
+
+        :param rows: ``[B]``.
+        """
+        start = getattr(self.policy, "start_episodes", None)
+        if start is not None:
+            start(rows)
+
     def map_action(self, act: "arr_type") -> NDArray[Any]:
         """Map actions by the wrapped policy."""
         return self.policy.map_action(act)

@@ -114,6 +114,14 @@ class ActorCriticLearner(Critics, ReplayLearner):
         noisy: NDArray[Any] = (act + self._exploration_noise(act.shape)).astype(act.dtype)
         return noisy
 
+    def start_episodes(self, rows: NDArray[np.bool_]) -> None:
+        """Let the noise start anew in rows whose next action is the first of an episode; collectors call this.
+
+        :param rows: ``[B]``, for the rows of the last call of :meth:`exploration_noise`.
+        """
+        if isinstance(self._exploration_noise, BaseNoise):
+            self._exploration_noise.start_episodes(rows)
+
     # -- learning ------------------------------------------------------------------------------------------------------
 
     @property
