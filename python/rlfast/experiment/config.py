@@ -252,13 +252,13 @@ class DeterministicConfig(OffPolicyConfig):
     """
     noise_process: Literal["normal", "ornstein-uhlenbeck"] = "normal"
     """The noise that explores. normal: independent at each step; ornstein-uhlenbeck: a process that keeps its direction
-    for hundreds of steps (arXiv:1509.02971), for goals that must be reached before anything can be learned."""
+    for about seven steps (arXiv:1509.02971, section 7), for goals that must be reached before anything is learned."""
 
     def exploration_noise(self) -> BaseNoise:
         """Returns the noise."""
         from rlfast.exploration import GaussianNoise, OUNoise
 
-        return GaussianNoise(sigma=self.noise) if self.noise_process == "normal" else OUNoise(sigma=self.noise)
+        return GaussianNoise(sigma=self.noise) if self.noise_process == "normal" else OUNoise(sigma=self.noise, dt=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ def test_settings_reach_their_parts(tiny):
     parts = build(tiny(noise_process="ornstein-uhlenbeck", noise=0.5))
     noise = parts.policy._exploration_noise
     assert isinstance(noise, OUNoise)
-    assert noise._spread == 0.5 * 0.1  # the root of its time step
+    assert (noise._spread, noise._pull) == (0.5, 0.15)
     parts.close()
 
 

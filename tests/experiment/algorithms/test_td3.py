@@ -43,7 +43,7 @@ def test_settings_reach_their_parts(tiny):
     parts = build(tiny(noise_process="ornstein-uhlenbeck", noise=0.5))
     noise = parts.policy._exploration_noise
     assert isinstance(noise, OUNoise)
-    assert noise._spread == 0.5 * 0.1  # the root of its time step
+    assert (noise._spread, noise._pull) == (0.5, 0.15)
     parts.close()
     parts = build(tiny(policy_noise=0.25, noise_clip=0.125, update_actor_freq=4))
     policy = parts.policy
