@@ -6,6 +6,7 @@ import logging
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import nn
@@ -22,13 +23,8 @@ from rlfast.highlevel.module.core import ModuleFactory, TDevice, init_linear_ort
 from rlfast.highlevel.module.critic import CriticEnsembleFactory, CriticFactory
 from rlfast.highlevel.module.module_opt import ActorCriticOpt, ModuleOpt
 from rlfast.highlevel.optim import OptimizerFactory
-from rlfast.highlevel.params.policy_params import (
-    Params,
-    ParamsMixinActorAndDualCritics,
-    ParamsMixinLearningRateWithScheduler,
-    ParamTransformerData,
-    PGParams,
-)
+from rlfast.highlevel.params import policy_params
+from rlfast.highlevel.params.dist_fn import DistributionFunctionFactoryDefault
 from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
 from rlfast.highlevel.persistence import PolicyPersistence
 from rlfast.highlevel.settings import Settings, buffer_options
@@ -41,10 +37,10 @@ from rlfast.utils.string import ToStringMixin
 
 CHECKPOINT_DICT_KEY_MODEL = "model"
 CHECKPOINT_DICT_KEY_OBS_RMS = "obs_rms"
-TParams = TypeVar("TParams", bound=Params)
-TActorCriticParams = TypeVar("TActorCriticParams", bound=Params | ParamsMixinLearningRateWithScheduler)
-TActorDualCriticsParams = TypeVar("TActorDualCriticsParams", bound=Params | ParamsMixinActorAndDualCritics)
-TDiscreteCriticOnlyParams = TypeVar("TDiscreteCriticOnlyParams", bound=Params | ParamsMixinLearningRateWithScheduler)
+TParams = TypeVar("TParams", bound=policy_params.Params)
+TActorCriticParams = TypeVar("TActorCriticParams", bound=policy_params.Params)
+TActorDualCriticsParams = TypeVar("TActorDualCriticsParams", bound=policy_params.Params)
+TDiscreteCriticOnlyParams = TypeVar("TDiscreteCriticOnlyParams", bound=policy_params.Params)
 TPolicy = TypeVar("TPolicy", bound=BasePolicy)
 log = logging.getLogger(__name__)
 
@@ -62,52 +58,40 @@ class DeclaredNetworks(Networks):
         title = find(agent.algorithm).title
         super().__init__(config, title, envs.get_observation_space(), envs.get_action_space())
         self._agent, self._envs, self._beyond = agent, envs, settings.beyond
-        self._made: dict[str, nn.Module] = {}
+        self._made: dict[str, Any] = {}
         self._critics = iter(name for name in agent.factories if name.startswith("critic"))
+        if any(hasattr(factory, "actor_future") for factory in agent.factories.values()):
+            self._by_factory("actor_factory")  # the actor, whose features critics share
 
-    def _create(self, name: str, usual: Callable[[], Any], *arguments: Any) -> Any:
-        """Returns a network by the factory of a name, or the usual one."""
-        if name not in self._beyond:
-            return usual()
+    def _by_factory(self, name: str, *arguments: Any) -> Any:
         if name not in self._made:
             factory = self._agent.factories[name]
             self._made[name] = factory.create_module(self._envs, self._config.device, *arguments)
         return self._made[name]
 
-    def _unused(self) -> None:
-        """Stands for the usual network where a factory makes it."""
+    def _network(self, name: str, usual: Callable[[], Any], *arguments: Any) -> Any:
+        """Returns a network by the factory of a name, or the usual one."""
+        return self._by_factory(name, *arguments) if name in self._beyond else usual()
 
     def _critic(self, usual: Callable[[], Any], *arguments: Any) -> Any:
-        name = next(self._critics)
-        if hasattr(self._agent.factories[name], "actor_future"):  # the actor, whose features the critic shares
-            self._create("actor_factory", self._unused)
-        return self._create(name, usual, *arguments)
+        return self._network(next(self._critics), usual, *arguments)
 
     def actor(self, *, log_std: float) -> tuple[nn.Module, Any]:
         if "actor_factory" not in self._beyond:
             return super().actor(log_std=log_std)
-        actor = self._create("actor_factory", self._unused)
+        actor = self._by_factory("actor_factory")
         dist_fn = self._agent.factories["actor_factory"].create_dist_fn(self._envs)
-        return actor, dist_fn or self._dist_fn_of(actor)
-
-    def _dist_fn_of(self, actor: Any) -> Any:
-        from rlfast.highlevel.params import dist_fn
-
-        if self.continuous:
-            return dist_fn.DistributionFunctionFactoryIndependentGaussians().create_dist_fn(self._envs)
-        probabilities = getattr(actor, "softmax_output", False)
-        return dist_fn.DistributionFunctionFactoryCategorical(probabilities).create_dist_fn(self._envs)
+        usual = DistributionFunctionFactoryDefault(getattr(actor, "softmax_output", False))
+        return actor, dist_fn or usual.create_dist_fn(self._envs)
 
     def deterministic_actor(self) -> Any:
-        return self._create("actor_factory", super().deterministic_actor)
+        return self._network("actor_factory", super().deterministic_actor)
 
     def normal_actor(self, **options: Any) -> Any:
-        if "actor_factory" in self._beyond:
-            return self._create("actor_factory", self._unused)
-        return super().normal_actor(**options)
+        return self._network("actor_factory", partial(super().normal_actor, **options))
 
     def choice_actor(self) -> Any:
-        return self._create("actor_factory", super().choice_actor)
+        return self._network("actor_factory", super().choice_actor)
 
     def state_value(self) -> Any:
         return self._critic(super().state_value, False)
@@ -119,25 +103,20 @@ class DeclaredNetworks(Networks):
         return self._critic(super().choice_values, False, True)
 
     def action_values_by(self, number: int, **options: Any) -> Any:
-        usual = super().action_values_by
-        return self._critic(lambda: usual(number, **options), number, True)
+        return self._critic(partial(super().action_values_by, number, **options), number, True)
 
     def action_values(self, **options: Any) -> Any:
-        usual = super().action_values
-        return self._create("model_factory", lambda: usual(**options))
+        return self._network("model_factory", partial(super().action_values, **options))
 
     def quantiles(self, head_sizes: Any, *, cosines: int) -> Any:
-        usual = super().quantiles
-        return self._create("model_factory", lambda: usual(head_sizes, cosines=cosines))
+        return self._network("model_factory", partial(super().quantiles, head_sizes, cosines=cosines))
 
     def initialize(self, actor: nn.Module, *critics: nn.Module) -> None:
-        made = [one for one in (actor, *critics) if not any(one is other for other in self._made.values())]
-        if len(made) == 1 + len(critics):
-            super().initialize(actor, *critics)
-        elif actor in made:
-            super().initialize(*made)
+        usual = [one for one in (actor, *critics) if one not in self._made.values()]
+        if actor in usual:
+            super().initialize(*usual)
         else:
-            for critic in made:
+            for critic in usual:
                 init_linear_orthogonal(critic)
 
     def policy(self, kind: Callable[..., Any], **arguments: Any) -> Any:
@@ -147,22 +126,20 @@ class DeclaredNetworks(Networks):
 
     def _declared(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Returns optimizers and other arguments of the policy that settings do not say."""
-        agent, device = self._agent, self._config.device
-        params: Any = agent.params
-        parts: dict[str, Any] = {}
+        agent, params = self._agent, self._agent.params
         made: dict[str, Any] = {}
-        for name in ("actor", "critic", "critic2"):
-            rate = next((one for one in (f"{name}_lr", "critic1_lr") if hasattr(params, one)), "")
+        parts: dict[str, Any] = {}
+        for name, part in {"actor": "actor", "critic": "critic1", "critic2": "critic2"}.items():
             if f"{name}_optim" in arguments:
-                optim = agent.optim_factory.create_optimizer(arguments[name], getattr(params, rate))
-                made[f"{name}_optim"] = optim
-                parts["critic1" if name == "critic" else name] = ModuleOpt(arguments[name], optim)
+                rate = getattr(params, f"{name}_lr" if hasattr(params, f"{name}_lr") else f"{part}_lr")
+                parts[part] = ModuleOpt(arguments[name], agent.optim_factory.create_optimizer(arguments[name], rate))
+                made[f"{name}_optim"] = parts[part].optim
         if "optim" in arguments:
-            actor: Any = arguments.get("actor")
-            critic: Any = arguments.get("critic")
-            whole = arguments.get("model", actor) if critic is None else ActorCritic(actor, critic)
+            networks = [arguments[name] for name in ("model", "actor", "critic") if name in arguments]
+            whole = networks[0] if len(networks) == 1 else ActorCritic(*networks)
             made["optim"] = parts["optim"] = agent.optim_factory.create_optimizer(whole, params.lr)
-        data = ParamTransformerData(envs=self._envs, device=device, optim_factory=agent.optim_factory, **parts)
+        shared: dict[str, Any] = {"envs": self._envs, "device": self._config.device}
+        data = policy_params.ParamTransformerData(**shared, optim_factory=agent.optim_factory, **parts)
         kwargs: dict[str, Any] = params.create_kwargs(data)
         if getattr(params, "dist_fn", None) == "default":
             del kwargs["dist_fn"]  # the actor's own
@@ -183,12 +160,9 @@ class AgentFactory(ToStringMixin, ABC):
     def __init__(self, sampling_config: SamplingConfig, optim_factory: OptimizerFactory) -> None:
         self.sampling_config = sampling_config
         self.optim_factory = optim_factory
-        self._begin()
+        AgentFactory.__post_init__(self)
 
     def __post_init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
         self.policy_wrapper_factory: PolicyWrapperFactory[Any] | None = None
         self.trainer_callbacks = TrainerCallbacks()
         self.settings: dict[str, Any] = {}
@@ -264,28 +238,18 @@ class AgentFactory(ToStringMixin, ABC):
             collector.reset_env()
         return collectors
 
-    def trainer_options(self, context: TrainingContext, before_collect: Callable[[int, int], None]) -> dict[str, Any]:
+    def trainer_options(self, context: TrainingContext) -> dict[str, Any]:
         """Returns the arguments of a trainer for callbacks and episodes.
 
         :param context: what callbacks may use.
-        :param before_collect: is called before each collect, too.
         """
-        callbacks = self.trainer_callbacks
         options: dict[str, Any] = {}
         if self.sampling_config.episode_per_collect is not None:
             options |= {"episode_per_collect": self.sampling_config.episode_per_collect, "step_per_collect": None}
-        if callbacks.epoch_train_callback is not None:
-            callback = callbacks.epoch_train_callback.get_trainer_fn(context)
-
-            def train_fn(epoch: int, env_step: int) -> None:
-                before_collect(epoch, env_step)
-                callback(epoch, env_step)
-
-            options["train_fn"] = train_fn
-        if callbacks.epoch_test_callback is not None:
-            options["test_fn"] = callbacks.epoch_test_callback.get_trainer_fn(context)
-        if callbacks.epoch_stop_callback is not None:
-            options["stop_fn"] = callbacks.epoch_stop_callback.get_trainer_fn(context)
+        for name in ("train", "test", "stop"):
+            callback = getattr(self.trainer_callbacks, f"epoch_{name}_callback")
+            if callback is not None:
+                options[f"{name}_fn"] = callback.get_trainer_fn(context)
         return options
 
     def create_trainer(self, world: World, policy_persistence: PolicyPersistence) -> BaseTrainer:
@@ -307,7 +271,7 @@ class AgentFactory(ToStringMixin, ABC):
             logger=world.logger,
             verbose=False,
             test_in_train=False,
-            **self.trainer_options(context, lambda *_: None),
+            **self.trainer_options(context),
         )
 
 
@@ -331,7 +295,7 @@ class PGAgentFactory(OnPolicyAgentFactory):
 
     algorithm = "pg"
 
-    params: PGParams
+    params: policy_params.PGParams
     sampling_config: SamplingConfig
     actor_factory: ActorFactory
     optim_factory: OptimizerFactory

@@ -122,7 +122,16 @@ class VectorEnvType(Enum):
         raise ValueError(f"{self} steps environments that Gymnasium has by id: use EnvFactoryRegistered")
 
 
-class Environments(ToStringMixin, ABC):
+def _several(
+    venv_type: VectorEnvType, make: Callable[[EnvMode], Env[Any, Any]], mode: EnvMode, number: int
+) -> BaseVectorEnv:
+    """Returns environments for a mode; one to watch is alone, in this process."""
+    if mode is EnvMode.WATCH:
+        venv_type, number = VectorEnvType.DUMMY, 1
+    return venv_type.create_venv([lambda: make(mode)] * number)
+
+
+class Environments(ToStringMixin):
     """The environments of an experiment.
 
     :param env: one of them, for its spaces.
@@ -162,11 +171,8 @@ class Environments(ToStringMixin, ABC):
         :param num_test_envs: the number of test environments.
         :param create_watch_env: whether there is one to watch.
         """
-        kind = ContinuousEnvironments if env_type.is_continuous() else DiscreteEnvironments
-        made: Environments = kind.from_factory(
-            factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env
-        )
-        return made
+        numbers = (num_training_envs, num_test_envs, create_watch_env)
+        return _KINDS[env_type].from_factory(factory_fn, venv_type, *numbers)
 
     @classmethod
     def from_factory(
@@ -185,12 +191,9 @@ class Environments(ToStringMixin, ABC):
         :param num_test_envs: the number of environments for tests.
         :param create_watch_env: whether one to watch is made.
         """
-
-        def several(mode: EnvMode, number: int, kind: VectorEnvType = venv_type) -> BaseVectorEnv:
-            return kind.create_venv([lambda: factory_fn(mode)] * number)
-
-        watched = several(EnvMode.WATCH, 1, VectorEnvType.DUMMY) if create_watch_env else None
-        train_envs, test_envs = several(EnvMode.TRAIN, num_training_envs), several(EnvMode.TEST, num_test_envs)
+        watched = _several(venv_type, factory_fn, EnvMode.WATCH, 1) if create_watch_env else None
+        train_envs = _several(venv_type, factory_fn, EnvMode.TRAIN, num_training_envs)
+        test_envs = _several(venv_type, factory_fn, EnvMode.TEST, num_test_envs)
         return cls(factory_fn(EnvMode.TRAIN), train_envs, test_envs, watched)
 
     def _tostring_includes(self) -> list[str]:
@@ -210,15 +213,13 @@ class Environments(ToStringMixin, ABC):
         """
         self.persistence = p
 
-    @abstractmethod
     def get_action_shape(self) -> TActionShape:
         """Returns the shape of an action, or the number of discrete actions."""
+        return _shape(self.env.action_space)
 
     def get_observation_shape(self) -> TObservationShape:
         """Returns the shape of an observation, or the number of discrete ones."""
-        space: Any = self.env.observation_space
-        shape: TObservationShape = int(space.n) if isinstance(space, gym.spaces.Discrete) else space.shape
-        return shape
+        return _shape(self.env.observation_space)
 
     def get_action_space(self) -> gym.Space[Any]:
         """Returns the action space of one environment."""
@@ -228,9 +229,13 @@ class Environments(ToStringMixin, ABC):
         """Returns the observation space of one environment."""
         return self.env.observation_space
 
-    @abstractmethod
     def get_type(self) -> EnvType:
         """Returns the kind of actions."""
+        return EnvType.from_env(self.env)
+
+
+def _shape(space: Any) -> int | tuple[int, ...]:
+    return int(space.n) if isinstance(space, gym.spaces.Discrete) else space.shape
 
 
 class ContinuousEnvironments(Environments):
@@ -245,17 +250,11 @@ class ContinuousEnvironments(Environments):
         if not isinstance(env.action_space, gym.spaces.Box):
             raise ValueError(f"actions must be continuous, got {env.action_space}")
         self.state_shape = self.get_observation_shape()
-        self.action_shape = env.action_space.shape
+        self.action_shape = self.get_action_shape()
         self.max_action = float(env.action_space.high[0])
 
     def info(self) -> dict[str, Any]:
         return super().info() | {"max_action": self.max_action}
-
-    def get_action_shape(self) -> TActionShape:
-        return self.action_shape
-
-    def get_type(self) -> EnvType:
-        return EnvType.CONTINUOUS
 
 
 class DiscreteEnvironments(Environments):
@@ -263,15 +262,17 @@ class DiscreteEnvironments(Environments):
 
     def __init__(self, env: Env[Any, Any], train_envs: Any, test_envs: Any, watch_env: Any = None) -> None:
         super().__init__(env, train_envs, test_envs, watch_env)
-        space: Any = env.action_space
         self.observation_shape = self.get_observation_shape()
-        self.action_shape: TActionShape = int(space.n) if isinstance(space, gym.spaces.Discrete) else space.shape
-
-    def get_action_shape(self) -> TActionShape:
-        return self.action_shape
+        self.action_shape = self.get_action_shape()
 
     def get_type(self) -> EnvType:
         return EnvType.DISCRETE
+
+
+_KINDS: dict[EnvType, type[ContinuousEnvironments | DiscreteEnvironments]] = {
+    EnvType.CONTINUOUS: ContinuousEnvironments,
+    EnvType.DISCRETE: DiscreteEnvironments,
+}
 
 
 class EnvPoolFactory:
@@ -325,8 +326,7 @@ class EnvFactory(ToStringMixin, ABC):
         :param mode: what they are for; one to watch is alone.
         :param seed: what their seeds are drawn from; None leaves that to the experiment.
         """
-        number, kind = (1, VectorEnvType.DUMMY) if mode is EnvMode.WATCH else (num_envs, self.venv_type)
-        venv = kind.create_venv([lambda: self.create_env(mode)] * number)
+        venv = _several(self.venv_type, self.create_env, mode, num_envs)
         if seed is not None:
             seed_envs(venv, seed, mode.value)
         return venv
@@ -346,11 +346,12 @@ class EnvFactory(ToStringMixin, ABC):
         train_envs = self.create_venv(num_training_envs, EnvMode.TRAIN, **more)
         test_envs = self.create_venv(num_test_envs, EnvMode.TEST, **more)
         watch_env = self.create_venv(1, EnvMode.WATCH, **more) if create_watch_env else None
-        made: Environments = environments_of(env, train_envs, test_envs, watch_env)
-        return made
+        return environments_of(env, train_envs, test_envs, watch_env)
 
 
-def environments_of(env: Env[Any, Any], train_envs: Any = None, test_envs: Any = None, watch_env: Any = None) -> Any:
+def environments_of(
+    env: Env[Any, Any], train_envs: Any = None, test_envs: Any = None, watch_env: Any = None
+) -> ContinuousEnvironments | DiscreteEnvironments:
     """Returns :class:`Environments` for the kind of actions.
 
     :param env: see :class:`Environments`, also for the others.
@@ -358,8 +359,7 @@ def environments_of(env: Env[Any, Any], train_envs: Any = None, test_envs: Any =
     :param test_envs: those of tests.
     :param watch_env: one to watch.
     """
-    kind = ContinuousEnvironments if EnvType.from_env(env).is_continuous() else DiscreteEnvironments
-    return kind(env, train_envs, test_envs, watch_env)
+    return _KINDS[EnvType.from_env(env)](env, train_envs, test_envs, watch_env)
 
 
 class EnvFactoryRegistered(EnvFactory):

@@ -1,21 +1,14 @@
 """Factories of loggers, which choose a logger by its name."""
 
-from __future__ import annotations
-
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from rlfast import utils
 from rlfast.utils.logger import BaseLogger
 from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.string import ToStringMixin
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
-
-    from rlfast.utils.logger.tensorboard import TensorboardLogger
-    from rlfast.utils.logger.wandb import WandbLogger
 
 TLogger = BaseLogger
 
@@ -89,45 +82,35 @@ class LoggerFactoryDefault(LoggerFactory):
         :raises ImportError: the library of the logger is not installed.
         :raises ValueError: ``logger_type`` is unknown.
         """
-        _check_type(self.logger_type)
-        with needed_by(f"logger_type={self.logger_type!r}"):
-            if self.logger_type == "tensorboard":
-                from rlfast.utils.logger.tensorboard import TensorboardLogger
+        kind: Any = self.get_logger_class()
+        if self.logger_type == "tensorboard":
+            return kind(self._writer(log_dir))  # type: ignore[no-any-return]
+        Path(log_dir).mkdir(parents=True, exist_ok=True)  # Weights & Biases uses a temporary folder without this one
+        logger: utils.WandbLogger = kind(
+            save_interval=self.save_interval,
+            name=experiment_name.replace(os.path.sep, "__"),
+            run_id=run_id,
+            config=config_dict,
+            entity=self.wandb_entity,
+            project=self.wandb_project,
+            group=self.group,
+            job_type=self.job_type,
+            log_dir=log_dir,
+        )
+        logger.load(self._writer(log_dir))
+        return logger
 
-                return TensorboardLogger(self._writer(log_dir))
-            from rlfast.utils.logger.wandb import WandbLogger
-
-            # Weights & Biases uses a temporary folder if this one does not exist
-            Path(log_dir).mkdir(parents=True, exist_ok=True)
-            logger = WandbLogger(
-                save_interval=self.save_interval,
-                name=experiment_name.replace(os.path.sep, "__"),
-                run_id=run_id,
-                config=config_dict,
-                entity=self.wandb_entity,
-                project=self.wandb_project,
-                group=self.group,
-                job_type=self.job_type,
-                log_dir=log_dir,
-            )
-            logger.load(self._writer(log_dir))
-            return logger
-
-    def get_logger_class(self) -> type[TensorboardLogger | WandbLogger]:
+    def get_logger_class(self) -> type[TLogger]:
         """Returns the class of the loggers.
 
+        :raises ImportError: the library of the logger is not installed.
         :raises ValueError: ``logger_type`` is unknown.
         """
         _check_type(self.logger_type)
-        if self.logger_type == "tensorboard":
-            from rlfast.utils.logger.tensorboard import TensorboardLogger
+        with needed_by(f"logger_type={self.logger_type!r}"):
+            return utils.TensorboardLogger if self.logger_type == "tensorboard" else utils.WandbLogger
 
-            return TensorboardLogger
-        from rlfast.utils.logger.wandb import WandbLogger
-
-        return WandbLogger
-
-    def _writer(self, log_dir: str) -> SummaryWriter:
+    def _writer(self, log_dir: str) -> Any:
         from torch.utils.tensorboard import SummaryWriter
 
         writer = SummaryWriter(log_dir)

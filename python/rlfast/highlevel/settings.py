@@ -5,34 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from torch import nn
+
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.config import RunConfig
 from rlfast.experiment.environments import is_atari
 from rlfast.experiment.networks import ACTIVATIONS
 from rlfast.exploration import GaussianNoise
+from rlfast.highlevel import trainer
 from rlfast.highlevel.config import SamplingConfig
-from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, Environments, EnvMode
-from rlfast.highlevel.module.actor import (
-    ActorFactoryDefault,
-    ActorFactoryTransientStorageDecorator,
-    IntermediateModuleFactoryFromActorFactory,
-)
-from rlfast.highlevel.module.critic import CriticEnsembleFactoryDefault, CriticFactoryDefault
+from rlfast.highlevel.env import EnvFactoryRegistered, Environments, EnvMode
+from rlfast.highlevel.module import actor, critic
 from rlfast.highlevel.optim import OptimizerFactoryAdam
+from rlfast.highlevel.params import noise
 from rlfast.highlevel.params.alpha import AutoAlphaFactoryDefault
 from rlfast.highlevel.params.env_param import EnvValueFactory
 from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactoryLinear
-from rlfast.highlevel.params.noise import NoiseFactoryMaxActionScaledGaussian
-from rlfast.highlevel.trainer import (
-    EpochStopCallbackRewardThreshold,
-    EpochTestCallbackDQNSetEps,
-    EpochTrainCallbackDQNEpsLinearDecay,
-    EpochTrainCallbackDQNSetEps,
-    TrainerCallbacks,
-)
 
 _NAMES = {
     "lr": "learning_rate",
+    "actor_lr": "learning_rate",
     "critic_lr": "learning_rate",
     "critic1_lr": "learning_rate",
     "critic2_lr": "learning_rate",
@@ -50,6 +42,9 @@ _NAMES = {
     "hidden_sizes": "head_sizes",
 }
 """Settings of runs that have other names than those of algorithms."""
+
+_AROUND_ACTORS = (actor.ActorFactoryTransientStorageDecorator, actor.IntermediateModuleFactoryFromActorFactory)
+_USUAL = (actor.ActorFactoryDefault, critic.CriticFactoryDefault, critic.CriticEnsembleFactoryDefault)
 
 
 @dataclass
@@ -94,17 +89,15 @@ class Settings:
         :param envs: the environments.
         :param optim_factory: makes the optimizers.
         """
-        said = self._add_optimizer(optim_factory)
-        schedulers = []
+        values = {field.name: getattr(params, field.name) for field in fields(params)}
+        schedulers = {type(values.pop(name)) for name in [*values] if name.endswith("lr_scheduler_factory")}
+        said = schedulers <= {type(None)} or (
+            schedulers == {LRSchedulerFactoryLinear} and self.say(lr_schedule="linear")
+        )
+        said &= self._add_optimizer(optim_factory)
         for field in fields(params):
-            name, value = field.name, getattr(params, field.name)
-            if name.endswith("lr_scheduler_factory"):
-                schedulers.append(value)
-            elif not self._add_param(name, value, envs) and (value != field.default or name.endswith("lr")):
-                said = False
-        if any(schedulers):
-            linear = all(type(one) is LRSchedulerFactoryLinear for one in schedulers)
-            said &= linear and self.say(lr_schedule="linear")
+            usual = not field.name.endswith("lr") and values.get(field.name, field.default) == field.default
+            said &= field.name not in values or self._add_param(field.name, values[field.name], envs) or usual
         if not said:
             self.beyond.append("params")
 
@@ -117,29 +110,29 @@ class Settings:
         if isinstance(value, EnvValueFactory):
             value = value.create_value(envs)
         if name == "alpha":
-            if type(value) is AutoAlphaFactoryDefault:
-                target = value.target_entropy(envs)
-                return self.say(auto_alpha=True, alpha=1.0, alpha_learning_rate=value.lr, target_entropy=target)
-            return isinstance(value, int | float) and value > 0 and self.say(alpha=value, auto_alpha=False)
+            return self._add_alpha(value, envs)
         if name == "exploration_noise":
-            if (
-                type(value) is NoiseFactoryMaxActionScaledGaussian
-                or value.__class__.__name__ == "MaxActionScaledGaussian"
-            ):
-                value = value.create_noise(envs)
-            sigma = {None: 0.0, "default": 0.1}.get(value) if isinstance(value, str | None) else None
-            if type(value) is GaussianNoise and not value._mu:  # noqa: SLF001
-                sigma = value._sigma  # noqa: SLF001
-            return sigma is not None and self.say(noise=float(sigma))
-        if name == "actor_lr" and self.say(actor_learning_rate=value):
-            return True
+            return self._add_noise(value, envs)
         if name == "max_grad_norm":
             value = value or 0.0
-        if isinstance(value, list):
-            value = tuple(value)
-        return isinstance(value, int | float | str | tuple | None) and self.say(
-            **{"learning_rate" if name == "actor_lr" else _NAMES.get(name, name): value}
-        )
+        setting = _NAMES.get(name, name)
+        if name == "actor_lr" and "actor_learning_rate" in self._names:
+            setting = "actor_learning_rate"
+        value = tuple(value) if isinstance(value, list) else value
+        return isinstance(value, int | float | str | tuple | None) and self.say(**{setting: value})
+
+    def _add_alpha(self, value: Any, envs: Environments) -> bool:
+        if type(value) is AutoAlphaFactoryDefault:
+            target = value.target_entropy(envs)
+            return self.say(auto_alpha=True, alpha=1.0, alpha_learning_rate=value.lr, target_entropy=target)
+        return isinstance(value, int | float) and value > 0 and self.say(alpha=value, auto_alpha=False)
+
+    def _add_noise(self, value: Any, envs: Environments) -> bool:
+        if type(value) in (noise.NoiseFactoryMaxActionScaledGaussian, noise.MaxActionScaledGaussian):
+            value = value.create_noise(envs)
+        if type(value) is GaussianNoise and not value._mu:  # noqa: SLF001
+            return self.say(noise=float(value._sigma))  # noqa: SLF001
+        return value in (None, "default") and self.say(noise=0.1 if value else 0.0)
 
     def add_networks(self, envs: Environments, factories: dict[str, Any]) -> None:
         """Adds sizes and activations; the names of factories that make other networks are beyond.
@@ -154,21 +147,20 @@ class Settings:
 
     def _add_network(self, factory: Any, envs: Environments) -> bool:
         factory = getattr(factory, "preprocess_net_factory", factory)
-        if isinstance(factory, ActorFactoryTransientStorageDecorator | IntermediateModuleFactoryFromActorFactory):
+        if isinstance(factory, _AROUND_ACTORS):
             factory = factory.actor_factory
-        if type(factory) is CriticEnsembleFactoryDefault:
-            return self.say(hidden_sizes=tuple(factory.hidden_sizes), activation="relu")
-        if type(factory) not in (ActorFactoryDefault, CriticFactoryDefault):
+        if type(factory) not in _USUAL:
             return False
-        name = next((name for name, kind in ACTIVATIONS.items() if kind is factory.hidden_activation), None)
+        activation = getattr(factory, "hidden_activation", nn.ReLU)
+        name = next((name for name, kind in ACTIVATIONS.items() if kind is activation), None)
         if not self.say(hidden_sizes=tuple(factory.hidden_sizes), activation=name):
             return False
-        if type(factory) is CriticFactoryDefault or envs.get_type().is_discrete():
+        if type(factory) is not actor.ActorFactoryDefault or envs.get_type().is_discrete():
             return True
-        bounded, conditioned = not factory.continuous_unbounded, factory.continuous_conditioned_sigma
-        if factory.continuous_actor_type.value != "gaussian":
-            return bool(factory.continuous_actor_type.value == "deterministic")
-        return self.say(bounded=bounded, conditioned_sigma=conditioned, log_std=-0.5)
+        if factory.continuous_actor_type is actor.ContinuousActorType.GAUSSIAN:
+            bounded, conditioned = not factory.continuous_unbounded, factory.continuous_conditioned_sigma
+            return self.say(bounded=bounded, conditioned_sigma=conditioned, log_std=-0.5)
+        return bool(factory.continuous_actor_type is actor.ContinuousActorType.DETERMINISTIC)
 
     # -- the run -----------------------------------------------------------------------------------------------------
 
@@ -204,50 +196,46 @@ class Settings:
         if any(buffer_options(sampling).values()) or sampling.episode_per_collect is not None:
             self.beyond.append("sampling_config")
 
-    def add_environments(self, factory: EnvFactory, env: Any) -> None:
+    def add_environments(self, factory: Any, env: Any) -> None:
         """Adds the id of the environment.
 
         :param factory: makes environments.
         :param env: one of them.
         """
         self.values["env"] = getattr(factory, "task", None) or getattr(env.spec, "id", None) or type(env).__name__
-        seeds = getattr(factory, "train_seed", None), getattr(factory, "test_seed", None)
+        seeds = factory.train_seed, factory.test_seed
         if None not in seeds:
             self.values["env_seeds"] = seeds
-        backend = getattr(factory.venv_type, "backend", None)
-        if (
-            type(factory) is not EnvFactoryRegistered
-            or factory.envpool_factory is not None
-            or factory.make_kwargs
-            or backend is None
-            or is_atari(factory.task)
-            or factory.render_modes[EnvMode.TRAIN] is not factory.render_modes[EnvMode.TEST]
-        ):
+        plain = type(factory) is EnvFactoryRegistered and not (factory.envpool_factory or factory.make_kwargs)
+        backend = factory.venv_type.backend if plain and not is_atari(factory.task) else None
+        if backend is None or factory.render_modes[EnvMode.TRAIN] is not factory.render_modes[EnvMode.TEST]:
             self.beyond.append("env_factory")
         else:
             self.values["backend"] = backend
 
-    def add_callbacks(self, callbacks: TrainerCallbacks, env: Any) -> None:
+    def add_callbacks(self, callbacks: trainer.TrainerCallbacks, env: Any) -> None:
         """Adds exploration and the return at which training ends.
 
         :param callbacks: say these.
         :param env: one of the environments.
         """
-        train, test, stop = (getattr(callbacks, f"epoch_{name}_callback") for name in ("train", "test", "stop"))
-        eps = (0.0, 0.0, 0)
-        explores = isinstance(train, EpochTrainCallbackDQNSetEps | EpochTrainCallbackDQNEpsLinearDecay)
-        if (explores or isinstance(test, EpochTestCallbackDQNSetEps)) and "eps_start" not in self._names:
+        train, test = callbacks.epoch_train_callback, callbacks.epoch_test_callback
+        kinds = (trainer.EpochTrainCallbackDQNSetEps, trainer.EpochTrainCallbackDQNEpsLinearDecay)
+        explores = isinstance(train, kinds) or isinstance(test, trainer.EpochTestCallbackDQNSetEps)
+        if explores and "eps_start" not in self._names:
             raise ValueError(f"{self.algorithm} does not choose random actions by eps: leave out callbacks that set it")
-        if type(train) is EpochTrainCallbackDQNSetEps:
+        eps = (0.0, 0.0, 0)
+        if type(train) is trainer.EpochTrainCallbackDQNSetEps:
             eps = (train.eps_test, train.eps_test, 0)
-        elif type(train) is EpochTrainCallbackDQNEpsLinearDecay:
+        elif type(train) is trainer.EpochTrainCallbackDQNEpsLinearDecay:
             eps = (train.eps_train, train.eps_train_final, train.decay_steps)
         elif train is not None:
             self.beyond.append("epoch_train_callback")
         self.say(**dict(zip(("eps_start", "eps_end", "eps_steps"), eps, strict=True)))
-        if test is not None and type(test) is not EpochTestCallbackDQNSetEps:  # tests do not explore
+        if test is not None and type(test) is not trainer.EpochTestCallbackDQNSetEps:  # tests do not explore
             self.beyond.append("epoch_test_callback")
-        if type(stop) is EpochStopCallbackRewardThreshold:
+        stop = callbacks.epoch_stop_callback
+        if type(stop) is trainer.EpochStopCallbackRewardThreshold:
             self.values["stop_return"] = stop.of(env)
         elif stop is not None:
             self.beyond.append("epoch_stop_callback")

@@ -30,11 +30,9 @@ class TrainingContext:
     logger: TLogger
 
 
-class EpochTrainCallback(ToStringMixin, ABC):
-    """The interface of what is called before each collect."""
-
+class _EpochCallback(ToStringMixin, ABC):
     @abstractmethod
-    def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:
+    def callback(self, epoch: int, env_step: Any, context: TrainingContext) -> None:
         """Is called.
 
         :param epoch: the epoch.
@@ -42,32 +40,20 @@ class EpochTrainCallback(ToStringMixin, ABC):
         :param context: what it may use.
         """
 
-    def get_trainer_fn(self, context: TrainingContext) -> Callable[[int, int], None]:
-        """Returns a trainer's ``train_fn``.
+    def get_trainer_fn(self, context: TrainingContext) -> Callable[[int, Any], None]:
+        """Returns a function for a trainer.
 
         :param context: what the callback may use.
         """
         return lambda epoch, env_step: self.callback(epoch, env_step, context)
 
 
-class EpochTestCallback(ToStringMixin, ABC):
-    """The interface of what is called before each test."""
+class EpochTrainCallback(_EpochCallback):
+    """The interface of what is called before each collect: a trainer's ``train_fn``."""
 
-    @abstractmethod
-    def callback(self, epoch: int, env_step: int | None, context: TrainingContext) -> None:
-        """Is called.
 
-        :param epoch: the epoch.
-        :param env_step: environment steps so far.
-        :param context: what it may use.
-        """
-
-    def get_trainer_fn(self, context: TrainingContext) -> Callable[[int, int | None], None]:
-        """Returns a trainer's ``test_fn``.
-
-        :param context: what the callback may use.
-        """
-        return lambda epoch, env_step: self.callback(epoch, env_step, context)
+class EpochTestCallback(_EpochCallback):
+    """The interface of what is called before each test: a trainer's ``test_fn``."""
 
 
 class EpochStopCallback(ToStringMixin, ABC):
@@ -98,21 +84,19 @@ class TrainerCallbacks:
     epoch_stop_callback: EpochStopCallback | None = None
 
 
-def _set_eps(policy: BasePolicy, eps: float) -> None:
-    cast("DQNPolicy", policy).set_eps(eps)
-
-
 @dataclass(eq=False, repr=False)
-class EpochTrainCallbackDQNSetEps(EpochTrainCallback):
+class _SetsEps(_EpochCallback):
+    eps_test: float
+
+    def callback(self, epoch: int, env_step: Any, context: TrainingContext) -> None:  # noqa: ARG002
+        cast("DQNPolicy", context.policy).set_eps(self.eps_test)
+
+
+class EpochTrainCallbackDQNSetEps(_SetsEps, EpochTrainCallback):
     """Sets the probability of random actions.
 
     :param eps_test: the probability.
     """
-
-    eps_test: float
-
-    def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:  # noqa: ARG002
-        _set_eps(context.policy, self.eps_test)
 
 
 @dataclass(eq=False, repr=False)
@@ -130,21 +114,15 @@ class EpochTrainCallbackDQNEpsLinearDecay(EpochTrainCallback):
 
     def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:  # noqa: ARG002
         eps = Linear(self.eps_train, self.eps_train_final, self.decay_steps)(env_step)
-        _set_eps(context.policy, eps)
+        cast("DQNPolicy", context.policy).set_eps(eps)
         context.logger.write("train/env_step", env_step, {"train/eps": eps})
 
 
-@dataclass(eq=False, repr=False)
-class EpochTestCallbackDQNSetEps(EpochTestCallback):
+class EpochTestCallbackDQNSetEps(_SetsEps, EpochTestCallback):
     """Sets the probability of random actions before a test. It does not change tests, which are without exploration.
 
     :param eps_test: the probability.
     """
-
-    eps_test: float
-
-    def callback(self, epoch: int, env_step: int | None, context: TrainingContext) -> None:  # noqa: ARG002
-        _set_eps(context.policy, self.eps_test)
 
 
 @dataclass(eq=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from rlfast.highlevel.agent import AgentFactory
 from rlfast.highlevel.config import SamplingConfig
@@ -12,9 +12,11 @@ from rlfast.highlevel.env import EnvFactory
 from rlfast.highlevel.experiment.experiment import Experiment, ExperimentCollection, ExperimentConfig
 from rlfast.highlevel.logger import LoggerFactory
 from rlfast.highlevel.optim import OptimizerFactory, OptimizerFactoryAdam
-from rlfast.highlevel.params import policy_params
+from rlfast.highlevel.params.policy_params import Params
 from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
 from rlfast.highlevel.trainer import EpochStopCallback, EpochTestCallback, EpochTrainCallback, TrainerCallbacks
+
+Part = TypeVar("Part")
 
 
 class ExperimentBuilder:
@@ -26,8 +28,11 @@ class ExperimentBuilder:
     """
 
     _agent: ClassVar[type[Any]]
-    _kind: ClassVar[type[Any]] = policy_params.Params
-    _env_factory: EnvFactory
+    _kind: ClassVar[type[Params]] = Params
+    experiment_config: ExperimentConfig
+    """What the experiment does."""
+    sampling_config: SamplingConfig
+    """The numbers of steps."""
 
     def __init__(
         self,
@@ -35,44 +40,25 @@ class ExperimentBuilder:
         experiment_config: ExperimentConfig | None = None,
         sampling_config: SamplingConfig | None = None,
     ) -> None:
-        self._put("_env_factory", EnvFactory, env_factory)
-        self._config = ExperimentConfig() if experiment_config is None else experiment_config
-        self._sampling_config = SamplingConfig() if sampling_config is None else sampling_config
+        self._env_factory = self._checked(EnvFactory, env_factory)
+        self.experiment_config = experiment_config or ExperimentConfig()
+        self.sampling_config = sampling_config or SamplingConfig()
         self._logger_factory: LoggerFactory | None = None
         self._optim_factory: OptimizerFactory = OptimizerFactoryAdam()
         self._policy_wrapper_factory: PolicyWrapperFactory[Any] | None = None
-        self._epoch_train_callback: EpochTrainCallback | None = None
-        self._epoch_test_callback: EpochTestCallback | None = None
-        self._epoch_stop_callback: EpochStopCallback | None = None
+        self._callbacks = TrainerCallbacks()
         self._name: str | None = None
         self._settings: dict[str, Any] = {}
-        self._params = self._kind()
+        self._params: Any = self._kind()
+        self._networks: dict[str, Any] = {}
         self._init()
 
     def _init(self) -> None:
-        """Sets what a class declares."""
+        """Sets the usual factories of networks, in the order in which the agent's factory takes them."""
 
     def copy(self) -> Self:
         """Returns a copy."""
         return deepcopy(self)
-
-    @property
-    def experiment_config(self) -> ExperimentConfig:
-        """What the experiment does."""
-        return self._config
-
-    @experiment_config.setter
-    def experiment_config(self, config: ExperimentConfig) -> None:
-        self._config = config
-
-    @property
-    def sampling_config(self) -> SamplingConfig:
-        """The numbers of steps."""
-        return self._sampling_config
-
-    @sampling_config.setter
-    def sampling_config(self, config: SamplingConfig) -> None:
-        self._sampling_config = config
 
     def with_settings(self, **settings: Any) -> Self:
         """Returns the builder, with settings of ``rlfast train``, such as ``compile`` or ``prioritized``.
@@ -87,21 +73,24 @@ class ExperimentBuilder:
 
         :param logger_factory: makes it.
         """
-        return self._put("_logger_factory", LoggerFactory, logger_factory)
+        self._logger_factory = self._checked(LoggerFactory, logger_factory)
+        return self
 
     def with_policy_wrapper_factory(self, policy_wrapper_factory: PolicyWrapperFactory[Any]) -> Self:
         """Returns the builder, with what wraps the policy.
 
         :param policy_wrapper_factory: wraps it.
         """
-        return self._put("_policy_wrapper_factory", PolicyWrapperFactory, policy_wrapper_factory)
+        self._policy_wrapper_factory = self._checked(PolicyWrapperFactory, policy_wrapper_factory)
+        return self
 
     def with_optim_factory(self, optim_factory: OptimizerFactory) -> Self:
         """Returns the builder, with what makes optimizers.
 
         :param optim_factory: makes them.
         """
-        return self._put("_optim_factory", OptimizerFactory, optim_factory)
+        self._optim_factory = self._checked(OptimizerFactory, optim_factory)
+        return self
 
     def with_optim_factory_default(
         self, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0
@@ -119,21 +108,24 @@ class ExperimentBuilder:
 
         :param callback: is called.
         """
-        return self._put("_epoch_train_callback", EpochTrainCallback, callback)
+        self._callbacks.epoch_train_callback = self._checked(EpochTrainCallback, callback)
+        return self
 
     def with_epoch_test_callback(self, callback: EpochTestCallback) -> Self:
         """Returns the builder, with what is called before each test.
 
         :param callback: is called.
         """
-        return self._put("_epoch_test_callback", EpochTestCallback, callback)
+        self._callbacks.epoch_test_callback = self._checked(EpochTestCallback, callback)
+        return self
 
     def with_epoch_stop_callback(self, callback: EpochStopCallback) -> Self:
         """Returns the builder, with what decides whether training ends early.
 
         :param callback: decides.
         """
-        return self._put("_epoch_stop_callback", EpochStopCallback, callback)
+        self._callbacks.epoch_stop_callback = self._checked(EpochStopCallback, callback)
+        return self
 
     def with_name(self, name: str) -> Self:
         """Returns the builder, with the name of the experiment's folder.
@@ -143,40 +135,39 @@ class ExperimentBuilder:
         self._name = name
         return self
 
-    def _put(self, name: str, kind: type[Any], value: Any) -> Self:
-        """Sets what a method declares, and returns the builder.
+    def _checked(self, kind: type[Any], value: Part) -> Part:
+        """Returns what a method declares.
 
         :raises TypeError: if it is of another kind.
         """
         if not isinstance(value, kind):
             wanted = f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
             raise TypeError(f"{type(self).__name__} needs {wanted}, got {value!r:.100}")
-        setattr(self, name, value)
+        return value
+
+    def _with_params(self, params: Params) -> Self:
+        self._params = self._checked(self._kind, params)
         return self
 
-    def _with_params(self, params: Any) -> Self:
-        return self._put("_params", self._kind, params)
-
-    def _networks(self) -> list[Any]:
-        """Returns the factories of networks."""
-        return []
+    def _with_network(self, kind: type[Any], factory: Any, *names: str) -> Self:
+        self._networks |= dict.fromkeys(names, self._checked(kind, factory))
+        return self
 
     def _create_agent_factory(self) -> AgentFactory:
         if not hasattr(self, "_agent"):
             raise NotImplementedError(f"{type(self).__name__} is of no algorithm: use the builder of one")
-        made: AgentFactory = self._agent(self._params, self._sampling_config, *self._networks(), self._optim_factory)
+        networks = self._networks.values()
+        made: AgentFactory = self._agent(self._params, self.sampling_config, *networks, self._optim_factory)
         return made
 
     def build(self) -> Experiment:
         """Returns the experiment."""
         factory = self._create_agent_factory()
         factory.settings = dict(self._settings)
-        callbacks = (self._epoch_train_callback, self._epoch_test_callback, self._epoch_stop_callback)
-        factory.set_trainer_callbacks(TrainerCallbacks(*callbacks))
+        factory.set_trainer_callbacks(replace(self._callbacks))
         factory.set_policy_wrapper_factory(self._policy_wrapper_factory)
-        return Experiment(
-            self._config, self._env_factory, factory, self._sampling_config, self._logger_factory, self._name
-        )
+        parts = (self._env_factory, factory, self.sampling_config, self._logger_factory, self._name)
+        return Experiment(self.experiment_config, *parts)
 
     def build_seeded_collection(self, num_experiments: int) -> ExperimentCollection:
         """Returns experiments that differ in their seeds, each with a folder named after these.
@@ -186,8 +177,8 @@ class ExperimentBuilder:
         made = []
         for number in range(num_experiments):
             builder = self.copy()
-            builder._config = replace(self._config, seed=self._config.seed + number)  # noqa: SLF001
-            builder._sampling_config.train_seed += number * self._sampling_config.num_train_envs  # noqa: SLF001
+            builder.experiment_config.seed += number
+            builder.sampling_config.train_seed += number * self.sampling_config.num_train_envs
             experiment = builder.build()
             experiment.name = "/".join(filter(None, (self._name, experiment.get_seeding_info_as_str())))
             made.append(experiment)

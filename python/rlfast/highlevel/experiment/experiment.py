@@ -6,7 +6,7 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
@@ -31,7 +31,7 @@ from rlfast.highlevel.env import EnvFactory, Environments, EnvMode, environments
 from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
 from rlfast.highlevel.module.core import TDevice
 from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
-from rlfast.highlevel.settings import Settings, buffer_options
+from rlfast.highlevel.settings import buffer_options
 from rlfast.highlevel.trainer import TrainingContext
 from rlfast.highlevel.world import World
 from rlfast.utils import logging
@@ -81,18 +81,35 @@ class ExperimentResult:
 
 
 class _Declared(Declaration):
-    """Makes the parts of an experiment that settings do not say."""
+    """Makes the parts of an experiment that settings do not say.
 
-    def __init__(self, experiment: Experiment, config: RunConfig, plan: Settings, run_id: str | None = None) -> None:
-        self._experiment, self._plan, self._run_id = experiment, plan, run_id
-        self._config = config
-        self._loggers: list[BaseLogger] = []
-        self.world: World | None = None
-        self.log_file = FileLoggerContext("", enabled=False)
+    :param experiment: the experiment.
+    :param run_dir: the folder of the run.
+    :param run_id: the id of a run that a logger continues.
+    :raises ConfigError: if the declaration cannot be run.
+    """
+
+    envs: Environments
+    world: World
+
+    def __init__(self, experiment: Experiment, run_dir: Path | None = None, run_id: str | None = None) -> None:
+        self._experiment, self._run_id, self.log_file = experiment, run_id, ExitStack()
+        options, agent = experiment.config, experiment.agent_factory
+        try:
+            with closing(experiment.env_factory.create_env(EnvMode.TRAIN)) as env:
+                plan = agent.plan(environments_of(env))
+                plan.add_environments(experiment.env_factory, env)
+                plan.add_callbacks(agent.trainer_callbacks, env)
+                plan.values |= agent.settings
+                experiment.check_restored()
+                self.config = plan.config(seed=options.seed, device=str(options.device), run_dir=run_dir)
+        except (ValueError, TypeError, AssertionError, gym.error.Error) as error:
+            raise ConfigError(str(error)) from error
+        self._beyond = plan.beyond
 
     @property
     def beyond(self) -> Sequence[str]:
-        return [f"{name}: {self._experiment.describe(name)}" for name in self._plan.beyond]
+        return [f"{name}: {self._experiment.describe(name)}" for name in self._beyond]
 
     def save(self, run_dir: Path) -> None:
         if not self._experiment.config.persistence_enabled:
@@ -101,25 +118,25 @@ class _Declared(Declaration):
         if self._experiment.config.log_file_enabled:
             path = run_dir / Experiment.LOG_FILENAME
             path.write_text(self._experiment.pprints() + "\n")
-            self.log_file = FileLoggerContext(str(path))
-            self.log_file.__enter__()
+            self.log_file.enter_context(FileLoggerContext(str(path)))
 
     def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
         experiment, factory = self._experiment, self._experiment.env_factory
-        if "env_factory" in self._plan.beyond:
+        if "env_factory" in self._beyond:
             watch = experiment.config.watch and type(factory).create_envs is not EnvFactory.create_envs
             self.envs = factory.create_envs(config.num_envs, config.eval_envs, watch)
-            train_envs, test_envs = as_vector_env(self.envs.train_envs), as_vector_env(self.envs.test_envs)
+            both = as_vector_env(self.envs.train_envs), as_vector_env(self.envs.test_envs)
             if getattr(factory, "envpool_factory", None) is None:
-                for name, envs in (("train", train_envs), ("test", test_envs)):
-                    root = getattr(factory, f"{name}_seed", None)
-                    seed_envs(envs, config.seed if root is None else root, name)
-            train_envs, test_envs = normalized(config, train_envs, test_envs)
+                for name, envs, seed in zip(
+                    ("train", "test"), both, (factory.train_seed, factory.test_seed), strict=True
+                ):
+                    seed_envs(envs, config.seed if seed is None else seed, name)
+            both = normalized(config, *both)
         else:
-            train_envs, test_envs = super().environments(config)
+            both = super().environments(config)
             self.envs = environments_of(factory.create_env(EnvMode.TRAIN))
-        self.envs.train_envs, self.envs.test_envs = train_envs, test_envs
-        return train_envs, test_envs
+        self.envs.train_envs, self.envs.test_envs = both
+        return both
 
     def policy(self, config: RunConfig, obs_space: Any, act_space: Any, data: Any = None) -> Any:  # noqa: ARG002
         policy = self._experiment.agent_factory.create_policy(self.envs, config.device)
@@ -138,39 +155,57 @@ class _Declared(Declaration):
         return [made]
 
     def trainer_options(self, parts: Parts, logger: BaseLogger) -> dict[str, Any]:
-        experiment, run_dir = self._experiment, str(self._config.run_dir or "")
-        restore = experiment.config.policy_restore_directory
+        experiment = self._experiment
         collectors: Any = (parts.train_collector, parts.test_collector)
-        self.world = World(self.envs, parts.policy, collectors[0], collectors[1], logger, run_dir, restore)
+        folders = (str(self.config.run_dir or ""), experiment.config.policy_restore_directory)
+        self.world = World(self.envs, parts.policy, collectors[0], collectors[1], logger, *folders)
+        options = experiment.agent_factory.trainer_options(TrainingContext(parts.policy, self.envs, logger))
+        if "train_fn" in options:
+            callback = options["train_fn"]
+
+            def train_fn(epoch: int, env_step: int) -> None:
+                parts.before_collect(epoch, env_step)
+                callback(epoch, env_step)
+
+            options["train_fn"] = train_fn
         persistence = self.persistence(enabled=experiment.config.persistence_enabled)
-        context = TrainingContext(parts.policy, self.envs, logger)
-        options = experiment.agent_factory.trainer_options(context, parts.before_collect)
         return options | {"save_best_fn": persistence.get_save_best_fn(self.world)}
 
     def persistence(self, *, enabled: bool) -> PolicyPersistence:
         group = PersistenceGroup(*self.envs.persistence, enabled=enabled)
         return PolicyPersistence(group, enabled, self._experiment.config.policy_persistence_mode)
 
+    def make(self) -> Parts:
+        """Returns the parts of the experiment, of which the world has most."""
+        parts = build(self.config, self)
+        self.trainer_options(parts, LazyLogger())
+        return parts
+
     def begin(self, trainer: Any) -> None:
-        assert self.world is not None  # noqa: S101 (made with the trainer)
         self.world.trainer = trainer
-        if self._experiment.config.policy_restore_directory and not trainer.env_step:
-            self.persistence(enabled=False).restore(self.world.policy, self.world, self._experiment.config.device)
+        if not trainer.env_step:
+            self.restore()
+
+    def restore(self) -> None:
+        """Restores the policy that the experiment names, if any."""
+        if self.world.restore_directory:
+            persistence = self.persistence(enabled=False)
+            persistence.restore(self.world.policy, self.world, self._experiment.config.device)
 
     def environment(self, config: RunConfig, render_mode: str | None = None) -> Any:
-        if "env_factory" in self._plan.beyond:
+        if "env_factory" in self._beyond:
             raise ValueError(f"{self._experiment.describe('env_factory')} has no environments that film: use a script")
         return super().environment(config, render_mode)
 
     def evaluation(self, config: RunConfig, number: int, statistics: Any, make: Any = None) -> BaseVectorEnv:
-        if "env_factory" not in self._plan.beyond:
+        if "env_factory" not in self._beyond:
             return super().evaluation(config, number, statistics, make)
         envs = as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
         wrapped: Any = envs
-        states = list(statistics or ())
-        while states and hasattr(wrapped, "load_state_dict"):
-            wrapped.load_state_dict(states.pop(0))
-            wrapped = getattr(wrapped, "venv", None)
+        for state in statistics or ():
+            if hasattr(wrapped, "load_state_dict"):
+                wrapped.load_state_dict(state)
+                wrapped = getattr(wrapped, "venv", None)
         return envs
 
 
@@ -244,7 +279,7 @@ class Experiment(ToStringMixin):
         :param run_id: the id of a run that a logger continues.
         :raises ConfigError: if the declaration cannot be run.
         """
-        return self._declared(run_dir, run_id)
+        return _Declared(self, run_dir, run_id)
 
     def run_config(self, run_dir: Path | None = None) -> RunConfig:
         """Returns the settings, which are those of the same run from the command line.
@@ -252,22 +287,13 @@ class Experiment(ToStringMixin):
         :param run_dir: the folder of the run.
         :raises ConfigError: if the declaration cannot be run.
         """
-        return self._declared(run_dir, None)._config  # noqa: SLF001 (of this module)
+        return _Declared(self, run_dir).config
 
-    def _declared(self, run_dir: Path | None, run_id: str | None) -> _Declared:
-        try:
-            with closing(self.env_factory.create_env(EnvMode.TRAIN)) as env:
-                plan = self.agent_factory.plan(environments_of(env))
-                plan.add_environments(self.env_factory, env)
-                plan.add_callbacks(self.agent_factory.trainer_callbacks, env)
-                plan.values |= self.agent_factory.settings
-                self._check_restored()
-                config = plan.config(seed=self.config.seed, device=str(self.config.device), run_dir=run_dir)
-        except (ValueError, TypeError, AssertionError, gym.error.Error) as error:
-            raise ConfigError(str(error)) from error
-        return _Declared(self, config, plan, run_id)
+    def check_restored(self) -> None:
+        """Checks that there is a policy where one is to be restored.
 
-    def _check_restored(self) -> None:
+        :raises ValueError: if there is none.
+        """
         folder = self.config.policy_restore_directory
         names = (self.config.policy_persistence_mode.get_filename(), "checkpoint")
         if folder and not any(Path(folder, name).exists() for name in names):
@@ -332,17 +358,13 @@ class Experiment(ToStringMixin):
         folder = self._folder(override_experiment_name, must_be_new=True)
         if folder is not None and raise_error_on_dirname_collision and folder.exists():
             raise FileExistsError(f"{folder} exists: choose another name")
-        declared = self._declared(folder, logger_run_id)
-        parts = build(declared._config, declared)  # noqa: SLF001
-        declared.trainer_options(parts, LazyLogger())
-        assert declared.world is not None  # noqa: S101 (made by the line above)
-        if reset_collectors:
-            declared.world.train_collector.reset_env()
-            declared.world.test_collector.reset_env()
-        persistence = declared.persistence(enabled=False)
-        declared.world.trainer = self.agent_factory.create_trainer(declared.world, persistence)
-        declared.begin(declared.world.trainer)
-        return declared.world
+        declared = _Declared(self, folder, logger_run_id)
+        declared.make()
+        world = declared.world
+        for collector in (world.train_collector, world.test_collector) if reset_collectors else ():
+            collector.reset_env()
+        declared.begin(self.agent_factory.create_trainer(world, declared.persistence(enabled=False)))
+        return world
 
     def run(
         self,
@@ -370,35 +392,26 @@ class Experiment(ToStringMixin):
         kept = folder is not None
         folder = folder or Path(tempfile.mkdtemp(prefix="rlfast"), "run")
         try:
-            declared = self._declared(folder, logger_run_id)
-            config = replace(declared._config, save_buffer=declared._config.save_buffer and kept)  # noqa: SLF001
+            declared = _Declared(self, folder, logger_run_id)
             if not self.config.train:
                 return self._only_watch(declared)
-            try:
-                result = train(config, declared)
-            finally:
-                declared.log_file.__exit__(None, None, None)
-            assert declared.world is not None  # noqa: S101 (made with the trainer)
-            self._watch(declared)
-            return ExperimentResult(declared.world, result.info)
+            with declared.log_file:
+                config = declared.config
+                info = train(replace(config, save_buffer=config.save_buffer and kept), declared).info
+            self._watch(declared.world)
+            return ExperimentResult(declared.world, info)
         finally:
             if not kept:
                 shutil.rmtree(folder.parent, ignore_errors=True)
 
     def _only_watch(self, declared: _Declared) -> ExperimentResult:
-        parts = build(declared._config, declared)  # noqa: SLF001
-        with closing(parts):
-            declared.trainer_options(parts, LazyLogger())
-            assert declared.world is not None  # noqa: S101 (made by the line above)
-            if self.config.policy_restore_directory:
-                persistence = declared.persistence(enabled=False)
-                persistence.restore(parts.policy, declared.world, self.config.device)
-            self._watch(declared)
+        with closing(declared.make()):
+            declared.restore()
+            self._watch(declared.world)
             return ExperimentResult(declared.world, None)
 
-    def _watch(self, declared: _Declared) -> None:
-        world = declared.world
-        if not self.config.watch or world is None:
+    def _watch(self, world: World) -> None:
+        if not self.config.watch:
             return
         if world.envs.watch_env is None:  # made now, as it may open a window; factories of one's own made it before
             world.envs.watch_env = self.env_factory.create_venv(1, EnvMode.WATCH)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 from torch import nn
 
@@ -31,9 +31,8 @@ class WithActor(ExperimentBuilder):
     _actor_type = ContinuousActorType.GAUSSIAN
 
     def _init(self) -> None:
-        super()._init()
         self._actor_future = ActorFuture()
-        self._actor_factory: ActorFactory = ActorFactoryDefault(self._actor_type)
+        self.with_actor_factory(ActorFactoryDefault(self._actor_type))
 
     def get_actor_future(self) -> ActorFuture:
         """Returns where the actor will be."""
@@ -44,10 +43,9 @@ class WithActor(ExperimentBuilder):
 
         :param actor_factory: makes it.
         """
-        return self._put("_actor_factory", ActorFactory, actor_factory)
-
-    def _networks(self) -> list[Any]:
-        return [ActorFactoryTransientStorageDecorator(self._actor_factory, self._actor_future)]
+        factory = self._checked(ActorFactory, actor_factory)
+        kept = ActorFactoryTransientStorageDecorator(factory, self._actor_future)
+        return self._with_network(ActorFactory, kept, "actor")
 
 
 class WithGaussianActor(WithActor):
@@ -91,23 +89,17 @@ CRITIC_SIZES = CriticFactoryDefault.DEFAULT_HIDDEN_SIZES
 class WithCritics(WithActor):
     """A builder with an actor and some critics."""
 
-    _number = 1
+    _critics: tuple[str, ...] = ("critic",)
 
     def _init(self) -> None:
         super()._init()
-        for place in range(self._number):
-            self._with(CriticFactoryDefault(), place)
+        self._with(CriticFactoryDefault(), *self._critics)
 
-    def _with(self, factory: CriticFactory, *places: int) -> Self:
-        for place in places:
-            self._put(f"_critic_factory{place}", CriticFactory, factory)
-        return self
+    def _with(self, factory: CriticFactory, *critics: str) -> Self:
+        return self._with_network(CriticFactory, factory, *critics)
 
-    def _with_actors(self, *places: int) -> Self:
-        return self._with(CriticFactoryReuseActor(self._actor_future), *places)
-
-    def _networks(self) -> list[Any]:
-        return [*super()._networks(), *(vars(self)[f"_critic_factory{place}"] for place in range(self._number))]
+    def _with_actor(self, *critics: str) -> Self:
+        return self._with(CriticFactoryReuseActor(self._actor_future), *critics)
 
 
 class WithCritic(WithCritics):
@@ -118,7 +110,7 @@ class WithCritic(WithCritics):
 
         :param critic_factory: makes it.
         """
-        return self._with(critic_factory, 0)
+        return self._with(critic_factory, "critic")
 
     def with_critic_factory_default(
         self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
@@ -128,24 +120,24 @@ class WithCritic(WithCritics):
         :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
         :param hidden_activation: likewise.
         """
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0)
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), "critic")
 
     def with_critic_factory_use_actor(self) -> Self:
         """Returns the builder, where the critic shares the actor's features."""
-        return self._with_actors(0)
+        return self._with_actor("critic")
 
 
 class WithTwoCritics(WithCritics):
     """A builder with an actor and two critics."""
 
-    _number = 2
+    _critics = ("critic1", "critic2")
 
     def with_common_critic_factory(self, critic_factory: CriticFactory) -> Self:
         """Returns the builder, with what makes both critics.
 
         :param critic_factory: makes them.
         """
-        return self._with(critic_factory, 0, 1)
+        return self._with(critic_factory, *self._critics)
 
     def with_common_critic_factory_default(
         self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
@@ -155,45 +147,45 @@ class WithTwoCritics(WithCritics):
         :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
         :param hidden_activation: likewise.
         """
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0, 1)
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), *self._critics)
 
     def with_common_critic_factory_use_actor(self) -> Self:
         """Returns the builder, where both critics share the actor's features."""
-        return self._with_actors(0, 1)
+        return self._with_actor(*self._critics)
 
     def with_critic1_factory(self, critic_factory: CriticFactory) -> Self:
         """Returns the builder, with what makes the first critic.
 
         :param critic_factory: makes it.
         """
-        return self._with(critic_factory, 0)
+        return self._with(critic_factory, "critic1")
 
     def with_critic1_factory_default(
         self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
         """Returns the builder, with options of the first critic; see :meth:`with_common_critic_factory_default`."""
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0)
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), "critic1")
 
     def with_critic1_factory_use_actor(self) -> Self:
         """Returns the builder, where the first critic shares the actor's features."""
-        return self._with_actors(0)
+        return self._with_actor("critic1")
 
     def with_critic2_factory(self, critic_factory: CriticFactory) -> Self:
         """Returns the builder, with what makes the second critic.
 
         :param critic_factory: makes it.
         """
-        return self._with(critic_factory, 1)
+        return self._with(critic_factory, "critic2")
 
     def with_critic2_factory_default(
         self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
         """Returns the builder, with options of the second critic; see :meth:`with_common_critic_factory_default`."""
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 1)
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), "critic2")
 
     def with_critic2_factory_use_actor(self) -> Self:
         """Returns the builder, where the second critic shares the actor's features."""
-        return self._with_actors(1)
+        return self._with_actor("critic2")
 
 
 class WithEnsemble(WithActor):
@@ -201,14 +193,14 @@ class WithEnsemble(WithActor):
 
     def _init(self) -> None:
         super()._init()
-        self.critic_ensemble_factory: CriticEnsembleFactory = CriticEnsembleFactoryDefault()
+        self.with_critic_ensemble_factory_default()
 
     def with_critic_ensemble_factory(self, factory: CriticEnsembleFactory) -> Self:
         """Returns the builder, with what makes the critics.
 
         :param factory: makes them.
         """
-        return self._put("critic_ensemble_factory", CriticEnsembleFactory, factory)
+        return self._with_network(CriticEnsembleFactory, factory, "critics")
 
     def with_critic_ensemble_factory_default(self, hidden_sizes: Sequence[int] = CRITIC_SIZES) -> Self:
         """Returns the builder, with these options of the usual critics.
@@ -216,6 +208,3 @@ class WithEnsemble(WithActor):
         :param hidden_sizes: the sizes of hidden layers.
         """
         return self.with_critic_ensemble_factory(CriticEnsembleFactoryDefault(hidden_sizes))
-
-    def _networks(self) -> list[Any]:
-        return [*super()._networks(), self.critic_ensemble_factory]

@@ -13,10 +13,7 @@ from rlfast.highlevel.module.core import DefaultNetworks, ModuleFactory, TDevice
 from rlfast.highlevel.module.intermediate import IntermediateModule, IntermediateModuleFactory
 from rlfast.highlevel.module.module_opt import ModuleOpt
 from rlfast.highlevel.optim import OptimizerFactory
-from rlfast.highlevel.params.dist_fn import (
-    DistributionFunctionFactoryCategorical,
-    DistributionFunctionFactoryIndependentGaussians,
-)
+from rlfast.highlevel.params import dist_fn
 from rlfast.utils.net.common import BaseActor, ModuleType
 from rlfast.utils.string import ToStringMixin
 
@@ -74,8 +71,7 @@ class ActorFactory(ModuleFactory, ToStringMixin, ABC):
     def _init_linear(actor: nn.Module) -> None:
         """Initializes an actor, its means near zero (arXiv:2006.05990, section 3.2)."""
         init_linear_orthogonal(actor)
-        head = getattr(actor, "mu", None)
-        for layer in head.modules() if isinstance(head, nn.Module) else ():
+        for layer in getattr(actor, "mu", nn.Module()).modules():
             if isinstance(layer, nn.Linear):
                 layer.weight.data.mul_(0.01)
 
@@ -116,14 +112,13 @@ class ActorFactoryContinuousGaussianNet(ActorFactoryContinuous):
 
     def create_module(self, envs: Environments, device: TDevice) -> nn.Module:
         networks = DefaultNetworks(envs, device, self.hidden_sizes, self.activation)
-        actor = networks.normal_actor(
-            conditioned_sigma=self.conditioned_sigma, log_std=-0.5, bounded=not self.unbounded
-        )
+        conditioned, bounded = self.conditioned_sigma, not self.unbounded
+        actor = networks.normal_actor(conditioned_sigma=conditioned, log_std=-0.5, bounded=bounded)
         self._init_linear(actor)
         return actor
 
     def create_dist_fn(self, envs: Environments) -> Any:
-        return DistributionFunctionFactoryIndependentGaussians().create_dist_fn(envs)
+        return dist_fn.DistributionFunctionFactoryIndependentGaussians().create_dist_fn(envs)
 
 
 @dataclass(eq=False, repr=False)
@@ -145,7 +140,7 @@ class ActorFactoryDiscreteNet(ActorFactory):
         return actor.to(device)  # type: ignore[no-any-return]
 
     def create_dist_fn(self, envs: Environments) -> Any:
-        return DistributionFunctionFactoryCategorical(self.softmax_output).create_dist_fn(envs)
+        return dist_fn.DistributionFunctionFactoryCategorical(self.softmax_output).create_dist_fn(envs)
 
 
 @dataclass(eq=False, repr=False)
@@ -176,8 +171,8 @@ class ActorFactoryDefault(ActorFactory):
         if self.continuous_actor_type is ContinuousActorType.DETERMINISTIC:
             return ActorFactoryContinuousDeterministicNet(sizes, activation)
         if self.continuous_actor_type is ContinuousActorType.GAUSSIAN:
-            unbounded, conditioned = self.continuous_unbounded, self.continuous_conditioned_sigma
-            return ActorFactoryContinuousGaussianNet(sizes, unbounded, conditioned, activation)
+            options = (self.continuous_unbounded, self.continuous_conditioned_sigma)
+            return ActorFactoryContinuousGaussianNet(sizes, *options, activation)
         raise ValueError(f"the algorithm needs discrete actions, and those of the environment are {envs.env}")
 
     def create_module(self, envs: Environments, device: TDevice) -> BaseActor | nn.Module:

@@ -69,10 +69,9 @@ class CriticFactoryContinuousNet(CriticFactory):
         self, envs: Environments, device: TDevice, use_action: bool, discrete_last_size_use_action_shape: bool = False
     ) -> nn.Module:
         networks = DefaultNetworks(envs, device, self.hidden_sizes, self.activation)
-        if use_action:
-            critic = networks.action_value()
-        else:
-            critic = networks.choice_values() if discrete_last_size_use_action_shape else networks.state_value()
+        usual = networks.action_value if use_action else networks.state_value
+        all_actions = discrete_last_size_use_action_shape and envs.get_type().is_discrete()
+        critic = networks.choice_values() if all_actions and not use_action else usual()
         init_linear_orthogonal(critic)
         return critic
 
@@ -98,8 +97,7 @@ class CriticFactoryDefault(CriticFactory):
         self, envs: Environments, device: TDevice, use_action: bool, discrete_last_size_use_action_shape: bool = False
     ) -> nn.Module:
         factory = CriticFactoryContinuousNet(self.hidden_sizes, self.hidden_activation)
-        all_actions = discrete_last_size_use_action_shape and envs.get_type().is_discrete()
-        return factory.create_module(envs, device, use_action, all_actions)
+        return factory.create_module(envs, device, use_action, discrete_last_size_use_action_shape)
 
 
 @dataclass(eq=False, repr=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rlfast.functional.distributions import DiagonalNormal
+from rlfast.functional.distributions import Categorical, DiagonalNormal
 from rlfast.highlevel.env import Environments
 from rlfast.policy.modelfree.pg import TDistributionFunction
 from rlfast.utils.string import ToStringMixin
@@ -33,15 +33,7 @@ class DistributionFunctionFactoryCategorical(DistributionFunctionFactory):
 
     def create_dist_fn(self, envs: Environments) -> TDistributionFunction:
         envs.get_type().assert_discrete(self)
-        return _of_probabilities if self.is_probs_input else _of_logits
-
-
-def _of_probabilities(probs: torch.Tensor) -> torch.distributions.Distribution:
-    return torch.distributions.Categorical(probs=probs)
-
-
-def _of_logits(logits: torch.Tensor) -> torch.distributions.Distribution:
-    return torch.distributions.Categorical(logits=logits)
+        return torch.distributions.Categorical if self.is_probs_input else Categorical
 
 
 class DistributionFunctionFactoryIndependentGaussians(DistributionFunctionFactory):
@@ -52,9 +44,11 @@ class DistributionFunctionFactoryIndependentGaussians(DistributionFunctionFactor
         return DiagonalNormal
 
 
-class DistributionFunctionFactoryDefault(DistributionFunctionFactory):
-    """For either, by actors that give probabilities, or means and standard deviations."""
+class DistributionFunctionFactoryDefault(DistributionFunctionFactoryCategorical):
+    """For either, by actors that give means and standard deviations where actions are continuous.
+
+    :param is_probs_input: see :class:`DistributionFunctionFactoryCategorical`.
+    """
 
     def create_dist_fn(self, envs: Environments) -> TDistributionFunction:
-        factories = (DistributionFunctionFactoryCategorical, DistributionFunctionFactoryIndependentGaussians)
-        return factories[envs.get_type().is_continuous()]().create_dist_fn(envs)
+        return DiagonalNormal if envs.get_type().is_continuous() else super().create_dist_fn(envs)

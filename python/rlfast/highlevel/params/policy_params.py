@@ -380,11 +380,15 @@ class TRPOParams(NPGParams):
 
 
 @dataclass
-class _SACParams(Params, ParamsMixinActorAndDualCritics):
+class _TargetParams(Params):
     tau: float = 0.005
     gamma: float = 0.99
-    alpha: float | AutoAlphaFactory = 0.2
     estimation_step: int = 1
+
+
+@dataclass
+class _SACParams(_TargetParams, ParamsMixinActorAndDualCritics):
+    alpha: float | AutoAlphaFactory = 0.2
 
 
 @dataclass
@@ -424,12 +428,8 @@ class IQNParams(DQNParams):
 
 
 @dataclass
-class DDPGParams(Params, ParamsMixinActorAndCritic, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
+class DDPGParams(_TargetParams, ParamsMixinActorAndCritic, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
     """The settings of :class:`rlfast.policy.DDPGPolicy`."""
-
-    tau: float = 0.005
-    gamma: float = 0.99
-    estimation_step: int = 1
 
 
 @dataclass
@@ -439,19 +439,15 @@ class REDQParams(DDPGParams):
     ensemble_size: int = 10
     subset_size: int = 2
     alpha: float | AutoAlphaFactory = 0.2
-    estimation_step: int = 1
     actor_delay: int = 20
     deterministic_eval: bool = True
     target_mode: Literal["mean", "min"] = "min"
 
 
 @dataclass
-class TD3Params(Params, ParamsMixinActorAndDualCritics, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
+class TD3Params(_TargetParams, ParamsMixinActorAndDualCritics, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
     """The settings of :class:`rlfast.policy.TD3Policy`."""
 
-    tau: float = 0.005
-    gamma: float = 0.99
     policy_noise: float | FloatEnvValueFactory[Any] = 0.2
     noise_clip: float | FloatEnvValueFactory[Any] = 0.5
     update_actor_freq: int = 2
-    estimation_step: int = 1
