@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import ALE, ATARI, AdvantageConfig, Schedule
+from rlfast.experiment.config import ALE, ATARI, CATCH, AdvantageConfig, Schedule
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -108,6 +108,16 @@ PRESETS = {
         ent_coef=0.0004,
         max_grad_norm=0.8,
         compile=True,
+    ),
+    "Catch-v0": Config(
+        **CATCH,
+        max_steps=100_000,
+        activation="relu",
+        learning_rate=1e-3,
+        collect_steps=1_024,
+        repeat=4,
+        batch_size=128,
+        ent_coef=0.01,
     ),
     ALE: Config(
         **ATARI,
