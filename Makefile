@@ -114,9 +114,9 @@ interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, TorchRL
 	RLFAST_TIANSHOU2_PYTHON=$(peers)/tianshou2/bin/python RLFAST_TORCHRL_PYTHON=$(peers)/modern/bin/python \
 	RLFAST_D3RLPY_PYTHON=$(peers)/d3rlpy/bin/python $(run) pytest tests/interop $(PYTEST_ARGS)
 
-mutation: build         ## faults of every kind, put in by mutmut: which do the mirrored tests not see? AREAS=functional ... (hours)
+mutation: build         ## faults of every kind, put in by mutmut: which do the mirrored tests not see? AREAS=functional ... (minutes each)
 	$(pip) install -q --group mutation $(PIP_ARGS)
-	$(BIN)/python tests/mutation/run.py $(AREAS)
+	PYTHONPATH=tests $(BIN)/python -m mutation.run $(AREAS)
 
 mutants: build          ## faults put into a copy of the sources, one at a time: which do the tests not see? (long)
 	$(BIN)/python tests/mutants/run.py

@@ -1,18 +1,15 @@
-"""The mutants that may survive change lines that exist, and each has a reason."""
-
-import json
-from types import SimpleNamespace
+"""The runner of mutants finds those that no test sees; those that may live change lines that exist, for a reason."""
 
 import pytest
 
-from mutation import quick_first, run
+from mutation import run, sources
 
 REASONS = run.known()
 
 
 @pytest.mark.parametrize("mutant", REASONS, ids=lambda mutant: f"{mutant.function} {mutant.becomes}"[:100])
 def test_what_may_live_is_a_change_of_a_line_that_is_there(mutant):
-    path = run.source_of(mutant.function)
+    path = sources.source_of(mutant.function)
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     for line in mutant.was.split("\n"):
         assert line in lines, f"{path} has no such line any more: {line}"
@@ -23,70 +20,138 @@ def test_what_may_live_is_a_change_of_a_line_that_is_there(mutant):
 @pytest.mark.parametrize("name", run.AREAS)
 def test_areas_have_sources_and_tests(name):
     area = run.AREAS[name]
-    assert all([*(run.ROOT / "python").glob(pattern)] for pattern in area.sources)
-    assert all((run.ROOT / test).exists() for test in area.tests)
+    assert all([*(sources.ROOT / "python").glob(pattern)] for pattern in area.sources)
+    assert all((sources.ROOT / test).exists() for test in area.tests)
 
 
-def test_a_mutant_is_read_from_what_mutmut_shows():
-    head = "# rlfast.a.xǁBǁc__mutmut_3: survived\n--- rlfast/a.py\n+++ rlfast/a.py\n@@ -1 +1 @@\n"
-    shown = head + " def c(self):\n-    x = 1\n+    x = 2\n"
-    assert run.parsed("rlfast.a.xǁBǁc__mutmut_3", shown) == run.Mutant("rlfast.a.B.c", "x = 1", "x = 2")
-    assert run.parsed("rlfast.a.x__d__mutmut_1", shown).function == "rlfast.a._d"
+def test_a_mutant_is_read_from_the_lines_of_both_functions():
+    spans = {
+        "xǁBǁc__mutmut_orig": ["    def xǁBǁc__mutmut_orig(self, a=1):", "        x = a", "        return x"],
+        "xǁBǁc__mutmut_3": ["    def xǁBǁc__mutmut_3(self, a=1):", "        x = None", "        return x"],
+        "xǁBǁc__mutmut_4": ["    def xǁBǁc__mutmut_4(self, a=2):", "        x = a", "        return x"],
+    }
+    assert sources.change("rlfast.a.xǁBǁc__mutmut_3", spans) == sources.Mutant("rlfast.a.B.c", "x = a", "x = None")
+    signature = sources.Mutant("rlfast.a.B.c", "def c(self, a=1):", "def c(self, a=2):")
+    assert sources.change("rlfast.a.xǁBǁc__mutmut_4", spans) == signature
+    one = {"x__d__mutmut_orig": ["def x__d__mutmut_orig():"], "x__d__mutmut_1": ["def x__d__mutmut_1():"]}
+    assert sources.change("rlfast.a.x__d__mutmut_1", one).function == "rlfast.a._d"
 
 
-def test_a_copy_is_renewed_where_its_source_has_changed(tmp_path):
-    source, target = tmp_path / "source", tmp_path / "target"
-    (source / "deep").mkdir(parents=True)
-    (source / "deep" / "a.py").write_text("1")
-    (source / "picture.png").write_bytes(b"")  # nothing that tests read
-    assert run._mirror(source, target)
-    assert [path.name for path in target.rglob("*") if path.is_file()] == ["a.py"]
-    before = (target / "deep" / "a.py").stat().st_mtime_ns
-    assert not run._mirror(source, target)
-    assert (target / "deep" / "a.py").stat().st_mtime_ns == before
-    (source / "deep" / "a.py").write_text("2")
-    assert run._mirror(source, target)
-    assert (target / "deep" / "a.py").read_text() == "2"
-    (source / "deep" / "a.py").rename(source / "b.py")
-    assert run._mirror(source, target)
-    assert [path.name for path in target.rglob("*") if path.is_file()] == ["b.py"]
+MODULE = """
+def add(a, b):
+    return a + b
+
+def unseen(a):
+    return a + 1
+
+def check(a):
+    if a < 0:
+        raise ValueError("a number that is not negative is wanted")
+    return "key"
+
+def limit():
+    return 2 + 1
+
+LIMIT = limit()
+
+def elsewhere(a):
+    return a * 3
+"""
+ENDLESS = """
+def down(a):
+    while a > 0:
+        a -= 1
+    return a
+"""
+TESTS = """
+import os, subprocess, sys
+import shape
+from endless import down
+
+count = 0  # every mutant finds this as the others did
+
+def test_add():
+    global count
+    count += 1
+    assert shape.add(1, 2) == 3 and count == 1
+
+def test_a_call_is_no_check():
+    assert shape.unseen(1) is not None
+
+def test_check():
+    assert shape.check(0) == "key"
+    try:
+        shape.check(-1)
+    except ValueError as error:
+        assert str(error) != "None"
+    else:
+        raise AssertionError
+
+def test_down():
+    assert down(3) == 0
+
+def test_limit():
+    assert shape.LIMIT == 3
+
+def test_in_another_process():
+    assert "MUTANT_UNDER_TEST" not in os.environ or os.environ["MUTANT_UNDER_TEST"] != "stats"
+    wanted = "import shape; assert shape.elsewhere(2) == 6"
+    assert subprocess.run([sys.executable, "-c", wanted], stderr=subprocess.DEVNULL).returncode == 0
+"""
 
 
-def test_what_lived_is_tried_again_and_what_died_is_not(tmp_path):
-    notes = tmp_path / "mutants" / "src" / "a.py.meta"
-    notes.parent.mkdir(parents=True)
-    (tmp_path / "mutants" / "mutmut-stats.json").write_text("{}")
-    notes.write_text(
-        json.dumps({"exit_code_by_key": {"lived": 0, "died": 1, "no tests": 33, "stuck": 36, "new": None}})
-    )
-    run._forget(tmp_path)
-    assert json.loads(notes.read_text())["exit_code_by_key"] == {
-        "lived": None, "died": 1, "no tests": None, "stuck": 36, "new": None,
-    }  # fmt: skip
-    assert not (tmp_path / "mutants" / "mutmut-stats.json").exists()
-    run._forget(tmp_path / "nothing")
-
-
-def test_the_quickest_tests_come_first(tmp_path, monkeypatch):
-    items = [SimpleNamespace(nodeid=name) for name in ("slow", "unknown", "quick", "middling")]
+@pytest.fixture
+def shape(tmp_path, monkeypatch):
+    """A project of one module, of which ``run.AREAS`` has an area; returns the file of its tests."""
+    pytest.importorskip("mutmut", reason="make mutation installs it")
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python" / "shape.py").write_text(MODULE)
+    (tmp_path / "python" / "endless.py").write_text(ENDLESS)
+    (tmp_path / "pyproject.toml").write_text('[tool.mutmut]\nsource_paths = ["python"]\n')
+    (tmp_path / "survivors.toml").write_text("")
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    monkeypatch.setattr(run, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(run, "SURVIVORS", tmp_path / "survivors.toml")
+    monkeypatch.setattr(run, "AREAS", {"shape": run.Area(("shape.py",), ("test_shape.py",))})
     monkeypatch.chdir(tmp_path)
-    quick_first.pytest_collection_modifyitems(items)
-    assert [item.nodeid for item in items] == ["slow", "unknown", "quick", "middling"]
-    (tmp_path / quick_first.STATS).write_text('{"duration_by_test": {"slow": 9.0, "quick": 0.1, "middling": 2.0}}')
-    quick_first.pytest_collection_modifyitems(items)
-    assert [item.nodeid for item in items] == ["unknown", "quick", "middling", "slow"]
+    tests = tmp_path / "test_shape.py"
+    tests.write_text(TESTS)
+    return tests
 
 
-def test_copies_of_what_is_not_mutated_are_renewed(tmp_path):
-    copies = tmp_path / "mutants" / "src" / "rlfast"
-    for folder, content in ((tmp_path / "src" / "rlfast", "new"), (copies, "old")):
-        folder.mkdir(parents=True)
-        for name in ("engine.so", "other.py", "mutated.py"):
-            (folder / name).write_text(content)
-        (folder / "same.py").write_text("same")
-    (copies / "gone.py").write_text("old")
-    (copies / "mutated.py.meta").write_text("{}")
-    run._drop_stale(tmp_path, ("rlfast/mutated.py",))
-    assert sorted(path.name for path in copies.iterdir()) == ["mutated.py", "mutated.py.meta", "same.py"]
-    run._drop_stale(tmp_path, ("rlfast/*.py",))
-    assert (copies / "same.py").exists()
+def test_mutants_that_no_test_sees_are_told(shape, capsys):
+    assert run.main(["shape"]) == 1
+    told = capsys.readouterr().out
+    assert "shape.unseen\n  - return a + 1\n  + return a - 1\n" in told
+    assert "shape.unseen\n  - return a + 1\n  + return a + 2\n" in told
+    assert told.count("\n  + ") == 2
+    assert "\nshape: 2 alive, " in told
+    shape.write_text(TESTS.replace("is not None", "== 2"))  # a test that sees what lived
+    assert run.main([]) == 0
+    told = capsys.readouterr().out
+    assert ", 5 of them to be tried" in told, "these, and three of what is called while the module loads"
+    assert "alive" not in told
+
+
+def test_a_mutant_that_never_ends_is_stopped(shape, capsys, monkeypatch):
+    monkeypatch.setitem(run.AREAS, "shape", run.Area(("endless.py",), ("test_shape.py",)))
+    assert run.main([]) == 0
+    assert capsys.readouterr().out.endswith("seen, 2 stuck\n")
+
+
+def test_a_mutant_that_may_live_is_no_fault(shape, capsys):
+    changes = [("return a + 1", "return a - 1"), ("return a + 1", "return a + 2")]
+    entries = [
+        f"[[survivor]]\nfunction = 'shape.unseen'\nwas = {was!r}\nbecomes = {now!r}\nbecause = 'so'\n"
+        for was, now in changes
+    ]
+    run.SURVIVORS.write_text("".join(entries))
+    assert run.main(["shape"]) == 0
+    assert "2 alive with a reason" in capsys.readouterr().out
+
+
+def test_tests_that_fail_without_a_mutant_are_told(shape):
+    shape.write_text(TESTS.replace("== 3 and", "== 4 and"))
+    with pytest.raises(RuntimeError, match="mutants were not tried: see"):
+        run.main(["shape"])
+    assert run.main(["shapes"]) == 2
