@@ -31,6 +31,9 @@ def main(arguments: Sequence[str]) -> int:
     import gymnasium as gym
 
     from rlfast.experiment.evaluate import evaluate
+    from rlfast.experiment.report.result import scored_task
+    from rlfast.experiment.report.scores import described_score
+    from rlfast.experiment.run_dir import read_config
 
     video = given.run_dir / "video" if given.video else None
     try:
@@ -52,6 +55,8 @@ def main(arguments: Sequence[str]) -> int:
         f"{len(stats.returns)} episodes: return {returns.mean:.2f} ± {returns.std:.2f} "
         f"(from {returns.min:g} to {returns.max:g}), length {lens.mean:.1f}\n"
     )
+    if (task := scored_task(read_config(given.run_dir))) is not None:
+        sys.stdout.write(f"normalized score {described_score(task, returns.mean)}\n")
     if video is not None:
         sys.stdout.write(f"{video}\n")
     return 0

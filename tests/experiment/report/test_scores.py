@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rlfast.cli import main
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.report.scores import REFERENCES, ScoringLoggers, score_of, task_of
 from rlfast.experiment.run import train
@@ -51,7 +52,7 @@ def test_only_tests_have_scores(tmp_path):
     assert float(test_row["test/normalized_score"]) == pytest.approx(50)
 
 
-def test_offline_runs_log_and_report_the_score(tmp_path, monkeypatch):
+def test_offline_runs_log_and_report_the_score(tmp_path, monkeypatch, capsys):
     """Pendulum stands for a task, as MuJoCo is not always there."""
     monkeypatch.setattr("rlfast.experiment.report.scores.REFERENCES", REFERENCES | {"pendulum": (-1500.0, -100.0)})
     from rlfast.data import ReplayBuffer
@@ -79,3 +80,8 @@ def test_offline_runs_log_and_report_the_score(tmp_path, monkeypatch):
         wanted = 100 * (float(row["test/returns_stat/mean"]) + 1500) / 1400
         assert float(row["test/normalized_score"]) == pytest.approx(wanted)
     assert f"normalized score    {float(rows[-1]['test/normalized_score']):.1f}" in result.summary()
+    capsys.readouterr()
+    assert main(["eval", str(tmp_path / "run"), "--episodes", "3"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    wanted = 100 * (float(first.split()[3]) + 1500) / 1400
+    assert second == f"normalized score {wanted:.1f}, where an expert of D4RL has 100"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import DataConfig, OfflineConfig
-from rlfast.experiment.report.scores import score_of, task_of
+from rlfast.experiment.report.scores import described_score, task_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,9 +66,7 @@ class RunResult:
         task = scored_task(self.config)
         if task is None or self.test is None or self.test.returns_stat is None:
             return {}
-        return {
-            "normalized score": f"{score_of(task, self.test.returns_stat.mean):.1f}, where an expert of D4RL has 100"
-        }
+        return {"normalized score": described_score(task, self.test.returns_stat.mean)}
 
     def _test_summary(self) -> str:
         if self.test is None or self.test.returns_stat is None:

@@ -73,6 +73,18 @@ def score_of(task: str, mean_return: float) -> float:
     return 100.0 * (mean_return - least) / (most - least)
 
 
+def described_score(task: str, mean_return: float) -> str:
+    """Returns the normalized score in words.
+
+    :param task: a key of :data:`REFERENCES`.
+    :param mean_return: see :func:`score_of`.
+
+    >>> described_score("hopper", 1607.0)
+    '50.0, where an expert of D4RL has 100'
+    """
+    return f"{score_of(task, mean_return):.1f}, where an expert of D4RL has 100"
+
+
 class ScoringLoggers(LoggerGroup):
     """Loggers that write the normalized score beside the returns of each test.
 
