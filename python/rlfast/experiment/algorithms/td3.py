@@ -30,6 +30,18 @@ class Config(DeterministicConfig):
 
 PRESETS = {
     "Pendulum-v1": Config(**PENDULUM, updates_per_step=0.25, tau=0.02),
+    "MountainCarContinuous-v0": Config(
+        stop_return=90.0,
+        max_steps=100_000,
+        eval_interval=5_000,
+        hidden_sizes=(64, 64),
+        batch_size=256,
+        updates_per_step=0.5,
+        start_random=False,  # the goal is found by noise that keeps its direction, and by independent actions never
+        noise=0.5,
+        noise_process="ornstein-uhlenbeck",
+        compile=True,
+    ),
     "InvertedPendulum-v5": Config(
         **PENDULUM | {"stop_return": 950.0, "max_steps": 100_000, "gamma": 0.98}, updates_per_step=0.25, tau=0.02
     ),
