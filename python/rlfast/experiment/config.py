@@ -559,6 +559,8 @@ CATCH_REPLAY = CATCH | {
 """The same for algorithms with a replay buffer."""
 CATCH_VALUES = CATCH_REPLAY | {"target_update_freq": 100, "eps_steps": 2_000, "double": False}
 """The same for algorithms that learn values of actions."""
+CATCH_DISTRIBUTIONS = CATCH_VALUES | {"max_steps": 40_000, "n_step": 3}
+"""The same for algorithms that learn distributions of returns."""
 PENDULUM: dict[str, Any] = {
     "stop_return": -200.0,
     "max_steps": 20_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_DISTRIBUTIONS, QLearningConfig
 from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ PRESETS = {
         v_min=0.0,
         v_max=100.0,
     ),
+    "Catch-v0": Config(**CATCH_DISTRIBUTIONS, v_min=-1.0, v_max=1.0),
     ALE: Config(**ATARI_VALUES),
 }
 
