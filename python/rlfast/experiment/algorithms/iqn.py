@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_DISTRIBUTIONS, QLearningConfig
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ PRESETS = {
         hidden_sizes=(64,),
         eps_steps=5_000,
     ),
+    "Catch-v0": Config(**CATCH_DISTRIBUTIONS),
     ALE: Config(**ATARI_VALUES),
 }
 
