@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,19 +44,24 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     if session.testsfailed or not session.items:
         raise RuntimeError("the tests cannot be collected")
     notes = Path(os.environ["MUTATION_RESULTS"])
+    by = notes.with_suffix(".by")
     took, tests_of, modules = _watch(session.items, notes.with_suffix(".stats"))
     for module in modules:
         with suppress(Exception):  # a test made it up, or took away what it needs
             importlib.import_module(module)
     imported = called.copy()
     quickest = sorted(session.items, key=lambda item: took[item.nodeid])
-    if status := _in_fork(lambda: _run(session, quickest, {})):
+    if status := _in_fork(lambda: _run(session, quickest, {}, "", by)):
         raise RuntimeError(f"the tests fail without a mutant when the quickest come first: {status}")
+    saw: Counter[tuple[str, str]] = Counter()  # a test that saw one mutant of a function will see others
     for name, digest in json.loads(Path(os.environ["MUTATION_TASKS"]).read_text(encoding="utf-8")):
         function = name.partition("__mutmut_")[0]
         mine = [item for item in quickest if item.nodeid in tests_of.get(function, ())] or quickest
-        status = _in_fork(lambda name=name, mine=mine: _run(session, mine, took, name))
-        became = {"name": name, "digest": digest, "status": status, "imported": function in imported}
+        mine = sorted(mine, key=lambda item: took[item.nodeid] / (1 + 9 * saw[function, item.nodeid]))
+        status = _in_fork(lambda name=name, mine=mine: _run(session, mine, took, name, by))
+        test = by.read_text(encoding="utf-8") if status == FAILED else ""
+        saw[function, test] += 1
+        became = {"name": name, "digest": digest, "status": status, "imported": function in imported, "by": test}
         with notes.open("a", encoding="utf-8") as file:
             file.write(json.dumps(became) + "\n")
     return True
@@ -87,8 +93,10 @@ def _watch(items: Sequence[pytest.Item], path: Path) -> tuple[dict[str, float], 
     return took, tests_of, sorted(modules)
 
 
-def _run(session: pytest.Session, items: Sequence[pytest.Item], took: Mapping[str, float], mutant: str = "") -> int:
-    """Runs tests until one fails, or a signal ends the process because one is stuck."""
+def _run(
+    session: pytest.Session, items: Sequence[pytest.Item], took: Mapping[str, float], mutant: str, by: Path
+) -> int:
+    """Runs tests until one fails, whose name is written to ``by``, or a signal ends the process as one is stuck."""
     trampoline.set_mutant_under_test(mutant)
     for item, after in zip(items, [*items[1:], None], strict=True):
         if item.nodeid in took:
@@ -97,6 +105,7 @@ def _run(session: pytest.Session, items: Sequence[pytest.Item], took: Mapping[st
             signal.setitimer(signal.ITIMER_REAL, 6 * seconds)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         if session.testsfailed:
+            by.write_text(item.nodeid, encoding="utf-8")
             return FAILED
     return 0
 
