@@ -814,7 +814,7 @@ def test_an_optimizer_of_another_kind(folders, saved, harm, message):
     assert (
         refusal(saved, trainer) == f"{saved} is damaged, or of another run: its training state does not fit: {message}"
     )
-    with pytest.raises(ValueError, match="optimizer|lr") as error:
+    with pytest.raises(ValueError, match="does not fit") as error:
         load_policy(saved, trainer.policy)
     wanted = f"{saved} is damaged, or of another run: the policy's state does not fit: {message}"
     assert str(error.value) == wanted

@@ -223,6 +223,25 @@ def test_priorities_of_odd_types():
     assert (buffer._beta, buffer.weight[3]) == (0.9, pytest.approx(5.0))
 
 
+def test_the_smallest_priority_follows_from_the_rows():
+    buffer = PrioritizedReplayBuffer(3, 0.5, 0.4, weight_norm=False)
+    assert buffer._min_prio == 1.0
+    for t in range(3):
+        buffer.add(row(t))
+    buffer.update_weight(np.arange(3), np.array([4.0, 9.0, 16.0]))
+    assert buffer._min_prio == pytest.approx(4.0)
+    assert buffer.get_weight(1) == pytest.approx((9 / buffer._min_prio) ** (-0.5 * 0.4))
+    buffer.update_weight(np.array([0]), np.array([0.25]))
+    assert buffer._min_prio == pytest.approx(0.25)
+    for t in range(3, 6):
+        buffer.add(row(t))  # in place of the others, with the largest priority
+    assert buffer._min_prio == pytest.approx(16.0)
+    with pytest.raises(AttributeError, match="_min_prio"):
+        buffer._min_prio = 2.0
+    with pytest.raises(AttributeError, match="_min_prio"):
+        ReplayBuffer(3)._min_prio
+
+
 def test_buffer_ids_from_the_end():
     buffer = VectorReplayBuffer(6, 2)
     rows = storage(2)

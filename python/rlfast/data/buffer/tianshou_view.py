@@ -199,6 +199,14 @@ class TianshouView:
         self._need_priorities("_max_prio")
         self._core.max_priority = float(value)
 
+    @property
+    def _min_prio(self) -> float:
+        """The smallest priority of a row, to which importance weights relate; 1 without rows. It follows from them."""
+        self._need_priorities("_min_prio")
+        leaves = np.asarray(self._core.tree[np.arange(self._core.total)])
+        least: float = np.min(leaves, where=leaves > 0, initial=np.inf)
+        return 1.0 if least == np.inf else float(least ** (1 / self._alpha))
+
 
 class Meta(Batch):
     """The columns of a buffer as a batch. Each column is read on access, as some must be assembled by the engine.

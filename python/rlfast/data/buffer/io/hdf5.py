@@ -157,10 +157,8 @@ def _kind(buffer: TianshouView) -> tuple[type[_Record], dict[str, Any]]:
     if not buffer._core.prioritized:
         return _Plain, {}
     leaves = np.asarray(buffer._core.tree[np.arange(buffer._core.total)])
-    live = leaves[leaves > 0]
-    least = float(live.min() ** (1 / buffer._alpha)) if len(live) else 1.0
     extras = {"_alpha": buffer._alpha, "_beta": buffer._beta, "_weight_norm": buffer._weight_norm}
-    extras |= {"_max_prio": buffer._max_prio, "_min_prio": min(least, 1.0), "weight": _tree(leaves)}
+    extras |= {"_max_prio": buffer._max_prio, "_min_prio": min(buffer._min_prio, 1.0), "weight": _tree(leaves)}
     return _Prioritized, extras | {"_PrioritizedReplayBuffer__eps": _EPSILON}
 
 
