@@ -6,6 +6,7 @@ reads the names of the mutants from ``$MUTATION_TASKS``, and appends what became
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -49,6 +50,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     for module in modules:
         with suppress(Exception):  # a test made it up, or took away what it needs
             importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # or each fork would copy what the collector looks at
     imported = called.copy()
     quickest = sorted(session.items, key=lambda item: took[item.nodeid])
     if status := _in_fork(lambda: _run(session, quickest, {}, "", by)):

@@ -37,7 +37,18 @@ class Area:
     def pytest(self, tree: Path) -> list[str]:
         """The command that runs the tests on the sources in ``tree``."""
         skipped = ["-k", f"not ({' or '.join(self.skip)})"] if self.skip else []
-        quiet = ["-q", "-x", "-p", "no:cacheprovider", "--timeout", "0", "--basetemp", str(tree.parent / "tmp")]
+        quiet = [
+            "-q",
+            "-x",
+            "--tb",
+            "native",
+            "-p",
+            "no:cacheprovider",
+            "--timeout",
+            "0",
+            "--basetemp",
+            str(tree.parent / "tmp"),
+        ]
         return [sys.executable, "-m", "pytest", *quiet, *skipped, *self.tests]
 
 
@@ -56,7 +67,7 @@ AREAS = {
             "tests/experiment/test_normalization.py",
             "tests/experiment/test_resumed_state.py",
         ),
-        ("kill_while", "random_points", "process", "[4-", "[7-", "[1-native", "[1-prioritized", "[1-off-policy"),
+        ("kill_while", "random_points", "process", "exactly", "own_rewards", "[4-", "[7-", "[1-o", "[1-n", "[1-p"),
     ),
     "trainer": Area(("rlfast/trainer/*.py",), ("tests/trainer",), ("ratio_of_updates", "threads_of_torch")),
     "policy": Area(
