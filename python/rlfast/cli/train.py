@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if name is not None and name.partition("=")[0] == "--resume":
         return _resume([*name.split("=", 1)[1:], *arguments[1:]])
-    if name not in ALGORITHMS:
+    if name is None or name not in ALGORITHMS:
         what = "no algorithm was given" if name is None else f"there is no algorithm {name!r}"
         return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
     if any(argument.partition("=")[0] == "--resume" for argument in arguments[1:]):

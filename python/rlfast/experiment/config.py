@@ -6,6 +6,7 @@ import json
 import math
 import zlib
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_type_hints
 
@@ -76,6 +77,12 @@ class ScalingConfig:
         named = ", ".join(f"--{name} {number}" for name, number in several.items() if number > 1)
         if self.ray is None and named:
             raise ValueError(f"{named} spreads a run over processes, and --ray says where they are: --ray auto")
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Returns the annotations of all fields, which are texts that take longer to read than to check values by."""
+    return get_type_hints(kind, include_extras=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +162,8 @@ class RunConfig(ScalingConfig):
         :raises TypeError: if a value has another type than its field.
         :raises ValueError: if a value is out of range, or contradicts another one.
         """
-        hints = get_type_hints(type(self), include_extras=True)
+        kind: Any = type(self)
+        hints = _hints(kind)
         for field in fields(self):
             value = validate(flag(field.name), getattr(self, field.name), hints[field.name])
             object.__setattr__(self, field.name, value)

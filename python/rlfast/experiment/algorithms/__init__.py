@@ -9,8 +9,9 @@ within functions, so that ``--help`` is fast.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ class Algorithm:
         return replace(known or self.config(), env=env)
 
 
+@cache
 def _algorithm(module_name: str) -> Algorithm:
     module = import_module(f"{__name__}.{module_name}")
     return Algorithm(
@@ -65,7 +67,23 @@ def _algorithm(module_name: str) -> Algorithm:
     )
 
 
-ALGORITHMS = {one.name: one for one in (_algorithm(found.name) for found in pkgutil.iter_modules(__path__))}
+class _Algorithms(Mapping[str, Algorithm]):
+    """All algorithms by their names. The module of one is imported when it is asked for: most programs need one."""
+
+    def __init__(self) -> None:
+        self._modules = {found.name.replace("_", "-"): found.name for found in pkgutil.iter_modules(__path__)}
+
+    def __getitem__(self, name: str) -> Algorithm:
+        return _algorithm(self._modules[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+ALGORITHMS = _Algorithms()
 
 
 def find(name: str) -> Algorithm:
@@ -83,8 +101,12 @@ def algorithm_of(config: RunConfig) -> Algorithm:
     """Returns the algorithm of settings.
 
     :param config: the settings.
+    :raises TypeError: if they are those of no algorithm.
 
     >>> algorithm_of(ALGORITHMS["dqn"].config(seed=1)).name
     'dqn'
     """
-    return next(algorithm for algorithm in ALGORITHMS.values() if type(config) is algorithm.config)
+    package, _, module = type(config).__module__.rpartition(".")
+    if package != __name__ or type(config) is not (algorithm := _algorithm(module)).config:
+        raise TypeError(f"{type(config).__qualname__} has the settings of no algorithm: choose ALGORITHMS[name].config")
+    return algorithm
