@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_DISTRIBUTIONS, QLearningConfig
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -49,6 +49,14 @@ PRESETS = {
         eps_start=1.0,
         eps_end=0.01,
         eps_steps=5_000,
+    ),
+    "Catch-v0": Config(
+        **CATCH_DISTRIBUTIONS,
+        v_min=-1.0,
+        v_max=1.0,
+        noisy_std=0.1,
+        eps_start=1.0,
+        eps_end=0.05,
     ),
     ALE: Config(
         **{**ATARI_VALUES, "learning_rate": 6.25e-5},
