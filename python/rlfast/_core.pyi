@@ -553,7 +553,8 @@ def collect(
     ready: _Index,
     limit: tuple[str, Any],
     explore: tuple[float, int, Any] | None = None,
-    clocks: NDArray[np.float32] | None = None,
+    draws: NDArray[np.float32] | None = None,
+    real: tuple[int, int | None, bool, bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None] | None = None,
 ) -> tuple[
     NDArray[np.float32],
     _Index,
@@ -572,7 +573,11 @@ def collect(
         :mod:`rlfast.data.collect.limits`.
     :param explore: the probability and the number of random actions, and the bit generator that they are drawn from as
         :func:`explore` does.
-    :param clocks: as for ``Network.choose``, ``[vector steps, ready, outputs]``.
+    :param draws: clocks as for ``Network.choose``, ``[vector steps, ready, outputs]``, or for real actions standard
+        normal numbers, ``[vector steps, ready, size]``.
+    :param real: for real actions, the slots of means and of deviations (None for the means themselves), whether actions
+        are the hyperbolic tangents, whether environments receive them clipped to [-1, 1], and the least numbers that
+        they take and the widths of their ranges, ``[size]`` each, onto which these are stretched.
     :return: the newest observations, the environments that are still ready, what is left of the limit, the number of
         vector steps, the number of transitions of each environment, the returns and lengths of episodes that ended with
         the environments whose episode ended and that were not reset, and whether it ended as a choice was None.

@@ -214,6 +214,23 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         """Whether the policy's actions are those of the environment, for a ``Discrete`` space."""
         return isinstance(self.action_space, Discrete) and not self._shifts and not self.is_replaced("map_action")
 
+    def native_map(self) -> tuple[bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None]:
+        """Return how :meth:`map_action` maps actions, for whole collects in Rust.
+
+        :return: whether they are clipped to [-1, 1], and the least numbers of the space and the widths of its ranges,
+            onto which they are stretched; None for actions as they are.
+        :raises NotNativeError: they are mapped in another way.
+        """
+        space = self.action_space
+        if self.maps_no_action:
+            return False, None
+        if not isinstance(space, Box) or space.dtype != np.float32 or self.is_replaced("map_action"):
+            raise NotNativeError("the policy maps actions")
+        if self.action_bound_method == "tanh":
+            raise NotNativeError("the policy maps actions by the hyperbolic tangent")
+        low, high = space.low.ravel(), space.high.ravel()
+        return self.action_bound_method == "clip", (low, high - low) if self.action_scaling else None
+
     # -- one action ----------------------------------------------------------------------------------------------------
 
     def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:

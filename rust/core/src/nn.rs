@@ -13,7 +13,7 @@ mod linear;
 mod network;
 mod tile;
 
-pub use choice::Choice;
+pub use choice::{Choice, Drawing};
 pub use functions::Function;
 pub use network::{Network, Node, Weights};
 

@@ -1,17 +1,19 @@
 //! Collecting without a host: a network acts, environments step, and a replay engine stores, until a limit is reached.
 
+mod acting;
 mod rows;
 
 use std::time::{Duration, Instant};
 
 use rlfast_core::error::{Error, Result};
-use rlfast_core::nn::{Choice, Network};
+use rlfast_core::nn::Network;
 use rlfast_core::replay::Replay;
-use rlfast_core::rng::draws::{BitSource, epsilon_greedy};
+use rlfast_core::rng::draws::BitSource;
 use rlfast_core::vectors::{filled, product};
 
 use crate::DType;
 use crate::vector::{AnyVector, Autoreset};
+pub use acting::{Acting, RealActions};
 use rows::{Places, StepRows};
 
 /// Which environments are stepped, and for how long. The rules are those of the limits of rlfast's collectors.
@@ -51,24 +53,6 @@ impl Limit {
             }
         }
     }
-}
-
-/// How random actions come into the choices of a network.
-#[derive(Debug)]
-pub enum Noise<'a, S> {
-    /// Not at all.
-    None,
-    /// Each action is replaced with probability `epsilon` by one of `0..count`.
-    Epsilon {
-        /// The probability.
-        epsilon: f64,
-        /// The number of actions.
-        count: u32,
-        /// The random stream.
-        source: S,
-    },
-    /// See [`Choice::Clocks`]; as many for each vector step.
-    Clocks(&'a [f32]),
 }
 
 /// What happened in [`collect`].
@@ -111,21 +95,23 @@ const LONGEST: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// `Mismatch` for environments, a network or columns of other shapes and types than this function takes, and `Value` for a
-/// wrong number of observations, environments or clocks, with nothing changed; and what steps and the engine raise: a step
+/// wrong number of observations, environments, bounds or random numbers, with nothing changed; and what steps and the engine raise: a step
 /// may have been taken then that was not stored.
 pub fn collect<S: BitSource>(
     envs: &mut dyn AnyVector,
     replay: &mut Replay,
     network: &Network,
     running: &mut CollectState<'_>,
-    mut noise: Noise<'_, S>,
+    mut acting: Acting<'_, S>,
 ) -> Result<Collected> {
     let width = network.inputs();
-    check(envs, network, running)?;
-    let Some(places) = Places::of(replay, width) else {
+    let action = acting.action(network);
+    check(envs, network, running, action)?;
+    acting.check(network)?;
+    let Some(places) = Places::of(replay, width, &envs.action_space().shape(), action) else {
         return Err(Error::Mismatch("the columns are not those of transitions alone".to_owned()));
     };
-    let mut rows = StepRows::new(running.ready.len(), width)?;
+    let mut rows = StepRows::new(running.ready.len(), width, action)?;
     let mut done = Collected { rows: filled(0, envs.num_envs())?, ..Collected::default() };
     let start = Instant::now();
     while !running.limit.reached(&running.ready) && (!done.vector_steps.is_multiple_of(16) || start.elapsed() < LONGEST)
@@ -133,16 +119,9 @@ pub fn collect<S: BitSource>(
         let count = running.ready.len();
         rows.shrink(count, width);
         rows.read(running.obs, &running.ready, width);
-        let choice = match &noise {
-            Noise::Clocks(clocks) => Choice::Clocks(part(clocks, done.vector_steps, count * network.outputs())?),
-            _ => Choice::Greatest,
-        };
-        if !network.choose(&rows.obs, choice, &mut rows.actions)? {
+        if !acting.act(network, done.vector_steps, &mut rows)? {
             done.undecided = true;
             break;
-        }
-        if let Noise::Epsilon { epsilon, count, source } = &mut noise {
-            epsilon_greedy(source, *epsilon, *count, &mut rows.actions, &mut rows.flags);
         }
         let valid = rows.step(envs, &running.ready, running.obs, width)?;
         valid.iter().for_each(|&id| done.rows[id] += 1);
@@ -161,12 +140,12 @@ pub fn collect<S: BitSource>(
     Ok(done)
 }
 
-fn check(envs: &dyn AnyVector, network: &Network, running: &CollectState<'_>) -> Result<()> {
+fn check(envs: &dyn AnyVector, network: &Network, running: &CollectState<'_>, action: (DType, usize)) -> Result<()> {
     let (width, space) = (envs.observation_space().len(), envs.action_space());
     let numbers = (envs.observation_dtype(), envs.action_dtype(), space.len());
-    if numbers != (DType::Float32, DType::Int64, 1) {
-        let wanted = "single floats and one whole number as action";
-        return Err(Error::Mismatch(format!("environments with {wanted} collect, these have {numbers:?}")));
+    let wanted = (DType::Float32, action.0, action.1);
+    if numbers != wanted {
+        return Err(Error::Mismatch(format!("environments with {wanted:?} collect, these have {numbers:?}")));
     }
     if !envs.info_fields().is_empty() || width != network.inputs() {
         let inputs = network.inputs();
@@ -186,13 +165,6 @@ fn check(envs: &dyn AnyVector, network: &Network, running: &CollectState<'_>) ->
         return Err(Error::Value("no environment is ready".to_owned()));
     }
     Ok(())
-}
-
-fn part(clocks: &[f32], step: usize, length: usize) -> Result<&[f32]> {
-    match clocks.get(step * length..(step + 1) * length) {
-        Some(clocks) => Ok(clocks),
-        None => Err(Error::Value(format!("there are {} clocks for step {step}, of {length}", clocks.len()))),
-    }
 }
 
 #[cfg(test)]

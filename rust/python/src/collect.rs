@@ -3,9 +3,10 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use rlfast_core::nn::Drawing;
 use rlfast_core::rng::draws::BitSource;
 use rlfast_core::vectors::copied;
-use rlfast_envs::collect::{CollectState, Collected, Limit, Noise, collect as run};
+use rlfast_envs::collect::{Acting, CollectState, Collected, Limit, RealActions, collect as run};
 use rlfast_envs::vector::AnyVector;
 use rlfast_envs::vector::requests::ids;
 
@@ -21,12 +22,17 @@ type Object<'py> = Bound<'py, PyAny>;
 /// The probability and the number of random actions, and the bit generator that they are drawn from.
 type Exploration<'py> = (f64, u32, Object<'py>);
 
-/// How random actions come into the choices, with any stream.
-type AnyNoise<'a> = Noise<'a, &'a mut (dyn BitSource + Send)>;
+/// Real actions: the slots of means and deviations, whether they are squashed and clipped, and the range of the environment's.
+type Real<'py> = (usize, Option<usize>, bool, bool, Option<(Floats<'py>, Floats<'py>)>);
+
+type Floats<'py> = numpy::PyReadonlyArray1<'py, f32>;
+
+/// How actions come from the network, with any stream.
+type AnyActing<'a> = Acting<'a, &'a mut (dyn BitSource + Send)>;
 
 /// Lets a network act in environments and adds the transitions to a replay engine, until a limit is reached.
 #[pyfunction]
-#[pyo3(signature = (envs, replay, network, obs, ready, limit, explore = None, clocks = None))]
+#[pyo3(signature = (envs, replay, network, obs, ready, limit, explore = None, draws = None, real = None))]
 #[allow(clippy::too_many_arguments, reason = "the parts of a collection")]
 pub fn collect<'py>(
     py: Python<'py>,
@@ -37,7 +43,8 @@ pub fn collect<'py>(
     ready: Index,
     limit: &Bound<'py, PyTuple>,
     explore: Option<Exploration<'py>>,
-    clocks: Option<numpy::PyReadonlyArrayDyn<'py, f32>>,
+    draws: Option<numpy::PyReadonlyArrayDyn<'py, f32>>,
+    real: Option<Real<'py>>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let Ok(given) = obs.extract::<numpy::PyReadonlyArray2<'py, f32>>() else {
         return mismatch!("observations are no rows of single floats");
@@ -46,15 +53,25 @@ pub fn collect<'py>(
     let mut after = NewArray::new(py, &[rows, width])?;
     let now = after.items();
     now.iter_mut().zip(given.as_array()).for_each(|(to, &number)| *to = number);
-    let clocks = clocks.map(|clocks| copied(clocks.as_slice()?).python()).transpose()?;
+    let draws = draws.map(|draws| copied(draws.as_slice()?).python()).transpose()?;
     let mut running = CollectState { obs: now, ready: ids(&ready.values).python()?, limit: read_limit(limit)? };
-    let done = match (explore, &clocks) {
-        (Some((epsilon, count, bit_generator)), None) => locked(&bit_generator, |source| {
-            work(py, envs, replay, network, &mut running, Noise::Epsilon { epsilon, count, source })
+    let done = match (explore, &draws, &real) {
+        (Some((epsilon, count, bit_generator)), None, None) => locked(&bit_generator, |source| {
+            work(py, envs, replay, network, &mut running, Acting::Epsilon { epsilon, count, source })
         })??,
-        (None, Some(clocks)) => work(py, envs, replay, network, &mut running, Noise::Clocks(clocks))?,
-        (None, None) => work(py, envs, replay, network, &mut running, Noise::None)?,
-        _ => return Err(PyValueError::new_err("give explore or clocks, not both")),
+        (None, draws, Some((mean, deviation, squash, clip, range))) => {
+            let range = range.as_ref().map(|(low, width)| Ok((low.as_slice()?, width.as_slice()?)));
+            let real = RealActions {
+                drawing: Drawing { mean: *mean, deviation: *deviation, squash: *squash },
+                normals: draws.as_deref().unwrap_or_default(),
+                clip: *clip,
+                range: range.transpose().map_err(|_: numpy::AsSliceError| PyValueError::new_err("bounds lie apart"))?,
+            };
+            work(py, envs, replay, network, &mut running, Acting::Real(real))?
+        }
+        (None, Some(draws), None) => work(py, envs, replay, network, &mut running, Acting::Clocks(draws))?,
+        (None, None, None) => work(py, envs, replay, network, &mut running, Acting::Greatest)?,
+        _ => return Err(PyValueError::new_err("give explore or draws, and explore not for real actions")),
     };
     let numbers = |rows: &[usize]| vector(py, &rows.iter().map(|&row| row as i64).collect::<Vec<_>>());
     let left = match &running.limit {
@@ -72,11 +89,11 @@ fn work(
     replay: &Replay,
     network: &Network,
     running: &mut CollectState<'_>,
-    noise: AnyNoise<'_>,
+    acting: AnyActing<'_>,
 ) -> PyResult<Collected> {
     let network = network.engine();
     let collect =
-        |envs: &mut Box<dyn AnyVector>, state: &mut State| run(&mut **envs, state.rows_mut(), network, running, noise);
+        |envs: &mut Box<dyn AnyVector>, state: &mut State| run(&mut **envs, state.rows_mut(), network, running, acting);
     envs.vector().detached_with(py, replay.state(), collect).python()
 }
 

@@ -52,11 +52,11 @@ class NativeCollecting(HookCalls):
         """Returns in words how a collect without options would choose actions and step environments now."""
         self._choose_listeners()
         try:
-            self._native_chooser(CollectOptions(random=False, no_grad=True, render=None))
+            chooser = self._native_chooser(CollectOptions(random=False, no_grad=True, render=None))
         except NotNativeError as error:
             return f"acting by torch: {error}"
         try:
-            self._check_whole_steps()
+            self._check_whole_steps(chooser)
         except NotNativeError as error:
             return f"acting in Rust, one vector step at a time: {error}"
         return "collecting in Rust"
@@ -110,12 +110,12 @@ class NativeCollecting(HookCalls):
         if whole is None or (whole[0] != "steps" and (self._rows_left is not None or self._chooser.is_random)):
             return False
         try:
-            explore = self._check_whole_steps()
-            clocks = None
+            explore, real = self._check_whole_steps(self._chooser)
+            draws = None
             if whole[0] == "steps":
                 whole = "steps", min(whole[1], self._room(limit), _LONGEST)
-                clocks = self._chooser.draw_ahead(whole[1], self.env_num)
-            return self._collect_in_rust(limit, tally, whole, explore, clocks)
+                draws = self._chooser.draw_ahead(whole[1], self.env_num)
+            return self._collect_in_rust(limit, tally, whole, {"explore": explore, "draws": draws, "real": real})
         except (NotNativeError, SchemaMismatch):
             return False
 
@@ -123,10 +123,11 @@ class NativeCollecting(HookCalls):
         """Returns how many vector steps the buffer takes before it overwrites a row that must not be lost."""
         return _LONGEST if self._rows_left is None else int(self._rows_left[limit.ready].min())
 
-    def _check_whole_steps(self) -> Any:
+    def _check_whole_steps(self, chooser: Any) -> Any:
         """Checks that vector steps can be taken in Rust.
 
-        :return: the exploration noise, as :func:`rlfast._core.collect` takes it.
+        :param chooser: what chooses the actions.
+        :return: the exploration noise, and how real actions are made, as :func:`rlfast._core.collect` takes them.
         :raises NotNativeError: they cannot.
         """
         if any(getattr(type(self), name) is not getattr(Stepping, name) for name in _METHODS):
@@ -145,15 +146,16 @@ class NativeCollecting(HookCalls):
         if type(buffer).add not in _ADD or "add" in vars(buffer) or not buffer._rows.whole or not buffer._store.quick:
             raise NotNativeError("rows are added in Python, as the buffer has a method of its own or stores objects")
         policy: Any = self.policy
-        if not policy.maps_no_action or getattr(envs.single_action_space, "start", 1) != 0:
-            raise NotNativeError("the policy maps actions")
-        return policy.native_exploration() if self.exploration_noise else None
+        clip, bounds = policy.native_map()
+        real = chooser.real_actions()
+        if real is None and getattr(envs.single_action_space, "start", 1) != 0:
+            raise NotNativeError("the environments do not count actions from 0")
+        explore = policy.native_exploration() if self.exploration_noise else None
+        return explore, None if real is None else (*real, clip, bounds)
 
-    def _collect_in_rust(self, limit: Limit, tally: Tally, whole: tuple[str, Any], explore: Any, clocks: Any) -> bool:
+    def _collect_in_rust(self, limit: Limit, tally: Tally, whole: tuple[str, Any], acting: dict[str, Any]) -> bool:
         network, ready, envs = self._chooser.network, limit.ready, cast("NativeVectorEnv", self._envs)
-        answer = collect(
-            envs._backend.envs, self.buffer._core, network, self._obs, ready, whole, explore=explore, clocks=clocks
-        )
+        answer = collect(envs._backend.envs, self.buffer._core, network, self._obs, ready, whole, **acting)
         self._obs, after, left, vector_steps, rows, (returns, lens, stale), undecided = answer
         self._chooser.used(vector_steps)
         self._one_by_one = undecided

@@ -16,6 +16,7 @@ from rlfast.distributed.collectors.weights import Weights
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.policy import BasePolicy
 from rlfast.policy.native.choosers import Chooser
+from rlfast.utils.runtime.native import NotNativeError
 
 
 class Streams(NamedTuple):
@@ -68,9 +69,6 @@ class JointPolicy:
     :param total: the number of all environments.
     """
 
-    maps_no_action = False
-    """Whole collects in Rust would draw for these environments alone."""
-
     def __init__(self, policy: BasePolicy, first: int, total: int) -> None:
         self._policy, self._first, self._total = policy, first, total
 
@@ -97,6 +95,13 @@ class JointPolicy:
     def native_chooser(self) -> JointChooser:
         """Returns what chooses actions in Rust; see :meth:`rlfast.policy.ActingPolicy.native_chooser`."""
         return JointChooser(self, self._policy.native_chooser())
+
+    def native_map(self) -> None:
+        """Refuse whole collects in Rust.
+
+        :raises NotNativeError: they would draw for these environments alone.
+        """
+        raise NotNativeError("a joint policy draws for all environments")
 
     def exploration_noise(self, act: Any, batch: Batch) -> Any:
         """Adds noise to actions; see :meth:`rlfast.policy.ActingPolicy.exploration_noise`."""

@@ -92,6 +92,15 @@ class Chooser:
         except SchemaMismatch:
             return None
 
+    def real_actions(self) -> tuple[int, int | None, bool] | None:
+        """Return how real actions come from the network: see ``real`` of :func:`rlfast._core.collect`.
+
+        :return: the slots of means and of deviations, and whether actions are the hyperbolic tangents; None for
+            actions that are numbers of their own.
+        :raises NotNativeError: actions come in another way.
+        """
+        return None
+
     def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:  # noqa: ARG002 (for random choices)
         """Draw the random numbers of the next choices, which the next calls of :meth:`choose` use as well.
 

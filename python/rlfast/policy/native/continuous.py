@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.distributions import Distribution
 
-from rlfast._core import SchemaMismatch
+from rlfast._core import Network, SchemaMismatch
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
 from rlfast.policy.native.choosers import Chooser, drawing_facts, row_of
 from rlfast.policy.native.layers import Layers
+from rlfast.utils.runtime.native import NotNativeError
 
 
 class ContinuousChooser(Chooser):
@@ -47,6 +48,9 @@ class ContinuousChooser(Chooser):
             return None
         act = self._actions(*outputs)
         return act.reshape(len(act), *self._shape)
+
+    def real_actions(self) -> tuple[int, int | None, bool]:
+        return self._slots[0], None, False
 
     def choose_one(self, obs: Any) -> Any:
         actions = self.choose(row_of(obs))
@@ -82,7 +86,10 @@ class NormalChooser(ContinuousChooser):
         super().__init__(policy, names, shape, drawing_facts(policy))
         self.is_random = policy.training or not policy.deterministic_eval
         self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
-        self._squashed = squashed
+        self._size = self.network.outputs
+        # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.
+        self._tangent = Network(self._size, [("tanh", 0)]) if squashed else None
+        self._ahead: list[torch.Tensor] = []
         # The policy is a key of a weak dictionary, so its method must not keep it alive.
         self._dist = None if dist is None or policy.dist_fn is DiagonalNormal else WeakMethod(dist)
 
@@ -97,5 +104,23 @@ class NormalChooser(ContinuousChooser):
             return drawn
         act, deviation = outputs
         if self.is_random:
-            act += deviation * torch.randn(act.shape, dtype=torch.float32, generator=self._stream).numpy()
-        return np.tanh(act, out=act) if self._squashed else act
+            act += deviation * (self._ahead.pop(0) if self._ahead else self._draw(len(act))).numpy()
+        return act if self._tangent is None else self._tangent.forward(act, (1,))[0]
+
+    def real_actions(self) -> tuple[int, int | None, bool]:
+        if self._dist is not None:
+            raise NotNativeError("dist_fn makes the distribution of actions")
+        mean, deviation = self._slots
+        return mean, deviation if self.is_random else None, self._tangent is not None
+
+    def _draw(self, rows: int) -> torch.Tensor:
+        return torch.randn(rows, self._size, dtype=torch.float32, generator=self._stream)
+
+    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
+        if not self.is_random:
+            return None
+        self._ahead += [self._draw(rows) for _ in range(steps - len(self._ahead))]
+        return torch.stack(self._ahead[:steps]).numpy()
+
+    def used(self, steps: int) -> None:
+        del self._ahead[:steps]

@@ -6,11 +6,12 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::functions::exp;
+use super::functions::{Function, exp};
 use super::network::Network;
 use super::tile::Done;
 use crate::error::{Result, value_error};
 use crate::pool;
+use crate::vectors::filled;
 
 /// How an action is chosen from the numbers that a network computes for the actions of a row.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,17 @@ pub enum Choice<'a> {
     /// The action with the greatest `exp(number) / clock`, for one clock of each row and action: with clocks from the
     /// exponential distribution, a sample of the categorical distribution whose logits are the numbers.
     Clocks(&'a [f32]),
+}
+
+/// How real actions come from the numbers that a network computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawing {
+    /// The slot of the means.
+    pub mean: usize,
+    /// The slot of the standard deviations, for actions that are drawn.
+    pub deviation: Option<usize>,
+    /// Whether actions are the hyperbolic tangents of what is drawn.
+    pub squash: bool,
 }
 
 /// The rounding errors of two libraries together, as a share of the sum of the magnitudes of what they add. Tests measure
@@ -55,6 +67,31 @@ impl Network {
             }
             true
         })?;
+        Ok(())
+    }
+
+    /// Writes real actions for each row of `obs`: means, plus deviations times the `normals`, one for each number.
+    ///
+    /// # Errors
+    /// `Value` if the lengths do not fit, `Room` without memory.
+    pub fn draw(&self, obs: &[f32], drawing: &Drawing, normals: &[f32], actions: &mut [f32]) -> Result<()> {
+        let Drawing { mean, deviation, squash } = *drawing;
+        match deviation {
+            None => self.forward(obs, &[mean], &mut [actions])?,
+            Some(deviation) => {
+                if normals.len() != actions.len() {
+                    return value_error!("{} numbers need as many normal ones, got {}", actions.len(), normals.len());
+                }
+                let mut deviations = filled(0.0, actions.len())?;
+                self.forward(obs, &[mean, deviation], &mut [actions, &mut deviations])?;
+                for ((action, deviation), normal) in actions.iter_mut().zip(deviations).zip(normals) {
+                    *action += deviation * normal;
+                }
+            }
+        }
+        if squash {
+            Function::Tanh.apply(actions);
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use rlfast_core::replay::{Added, Replay};
 use rlfast_core::vectors::{filled, product};
 
 use super::Collected;
+use crate::DType;
 use crate::vector::{AnyVector, Output, Values, ValuesMut};
 
 /// Where the columns of a transition are among those of a replay engine.
@@ -20,8 +21,10 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Finds the columns; None if they are not exactly those that [`collect`] fills, with observations of `width` floats.
-    pub(super) fn of(replay: &Replay, width: usize) -> Option<Self> {
+    /// Finds the columns; None if they are not exactly those that [`collect`] fills, with observations of `width` floats and
+    /// actions of this shape and type.
+    pub(super) fn of(replay: &Replay, width: usize, shape: &[usize], (dtype, _): (DType, usize)) -> Option<Self> {
+        let action = if dtype == DType::Float32 { "<f4" } else { "<i8" };
         let leaves = replay.table()?.layout().leaves();
         let (mut obs, mut obs_next, mut act, mut rew, mut env_id) = (None, None, None, None, None);
         let mut flags = 0;
@@ -35,7 +38,7 @@ impl Places {
                 }
                 ["obs"] if is("<f4", &[width]) => &mut obs,
                 ["obs_next"] if is("<f4", &[width]) => &mut obs_next,
-                ["act"] if is("<i8", &[]) => &mut act,
+                ["act"] if is(action, shape) => &mut act,
                 ["rew"] if is("<f8", &[]) => &mut rew,
                 ["info", "env_id"] if is("<i8", &[]) => &mut env_id,
                 _ => return None,
@@ -50,7 +53,13 @@ impl Places {
 /// The rows of one vector step.
 pub(super) struct StepRows {
     pub(super) obs: Vec<f32>,
+    /// Actions that are numbers of their own.
     pub(super) actions: Vec<i64>,
+    /// Real actions as the policy chose them, and as environments receive them; empty without.
+    pub(super) reals: Vec<f32>,
+    pub(super) mapped: Vec<f32>,
+    /// How many of them an action has.
+    size: usize,
     /// Room for a flag for each environment.
     pub(super) flags: Vec<bool>,
     next: Vec<f32>,
@@ -70,12 +79,17 @@ pub(super) struct StepRows {
 }
 
 impl StepRows {
-    pub(super) fn new(count: usize, width: usize) -> Result<Self> {
+    pub(super) fn new(count: usize, width: usize, (dtype, size): (DType, usize)) -> Result<Self> {
+        let size = if dtype == DType::Float32 { size } else { 0 };
         let numbers = || filled(0.0_f32, product(&[count, width])?);
+        let reals = || filled(0.0_f32, product(&[count, size])?);
         let (integers, doubles, flags) = (|| filled(0_i64, count), || filled(0.0_f64, count), || filled(false, count));
         Ok(Self {
             obs: numbers()?,
             actions: integers()?,
+            reals: reals()?,
+            mapped: reals()?,
+            size,
             flags: flags()?,
             next: numbers()?,
             valid: Vec::new(),
@@ -96,6 +110,8 @@ impl StepRows {
     pub(super) fn shrink(&mut self, count: usize, width: usize) {
         self.obs.truncate(count * width);
         self.next.truncate(count * width);
+        self.reals.truncate(count * self.size);
+        self.mapped.truncate(count * self.size);
         for numbers in [&mut self.actions, &mut self.ids, &mut self.index, &mut self.lengths, &mut self.starts] {
             numbers.truncate(count);
         }
@@ -133,7 +149,9 @@ impl StepRows {
         let some = (ready.len() < envs.num_envs()).then_some(ready);
         let (terminated, truncated) = (&mut self.ends[..], &mut self.cuts[..]);
         let output = Output { obs: ValuesMut::Float32(&mut self.next), rew: &mut self.rewards, terminated, truncated };
-        envs.step(some, Values::Int64(&self.actions), output)?;
+        let real = self.size > 0;
+        let actions = if real { Values::Float32(&self.mapped) } else { Values::Int64(&self.actions) };
+        envs.step(some, actions, output)?;
         self.terminated.iter_mut().zip(&self.ends).for_each(|(to, &flag)| *to = flag != 0);
         self.truncated.iter_mut().zip(&self.cuts).for_each(|(to, &flag)| *to = flag != 0);
         self.write(obs, ready, width);
@@ -157,6 +175,7 @@ impl StepRows {
             self.valid[to] = self.valid[from];
             self.ids[to] = self.ids[from];
             self.actions[to] = self.actions[from];
+            self.reals.copy_within(from * self.size..(from + 1) * self.size, to * self.size);
             self.rewards[to] = self.rewards[from];
             self.terminated[to] = self.terminated[from];
             self.truncated[to] = self.truncated[from];
@@ -179,7 +198,10 @@ impl StepRows {
         sources.resize(places.columns, Source::ZEROS);
         sources[places.obs] = Source::rows(self.obs.as_ptr().cast(), width);
         sources[places.obs_next] = Source::rows(self.next.as_ptr().cast(), width);
-        sources[places.act] = Source::rows(self.actions.as_ptr().cast(), 8);
+        sources[places.act] = match self.size {
+            0 => Source::rows(self.actions.as_ptr().cast(), 8),
+            size => Source::rows(self.reals.as_ptr().cast(), (size * size_of::<f32>()) as isize),
+        };
         sources[places.rew] = Source::rows(self.rewards.as_ptr().cast(), 8);
         if let Some(at) = places.env_id {
             sources[at] = Source::rows(self.ids.as_ptr().cast(), 8);

@@ -4,6 +4,7 @@ use rlfast_core::pool;
 use rlfast_core::replay::Config;
 use rlfast_core::replay::layout::Leaf;
 use rlfast_core::rng::Stream;
+use rlfast_core::rng::draws::epsilon_greedy;
 
 use super::*;
 use crate::registry::Arguments;
@@ -92,7 +93,7 @@ fn collected(limit: Limit, epsilon: f64, steps: usize) -> Left {
         if steps > 0 {
             running.limit = Limit::Steps(steps);
         }
-        let noise = Noise::Epsilon { epsilon, count: 2, source: &mut source };
+        let noise = Acting::Epsilon { epsilon, count: 2, source: &mut source };
         let one = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
         if steps > 0 {
             let Limit::Steps(left) = limit else { panic!("only steps are divided") };
@@ -163,7 +164,7 @@ fn limits_of_episodes_take_environments_out() {
     let (mut envs, mut replay) = (envs(&mut obs), replay());
     let (network, _kept) = network();
     let mut running = CollectState { obs: &mut obs, ready: vec![0, 2, 3, 4], limit: Limit::Quotas(quotas) };
-    let noise = Noise::Epsilon { epsilon: 1.0, count: 2, source: Source64(Stream::new(1)) };
+    let noise = Acting::Epsilon { epsilon: 1.0, count: 2, source: Source64(Stream::new(1)) };
     let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
     assert_eq!((done.returns.len(), running.limit), (7, Limit::Quotas(vec![0; ENVS])));
     assert_eq!(replay.rings()[1].live(), 0);
@@ -181,7 +182,7 @@ fn a_choice_that_is_too_near_stops_before_the_step() {
     let before = obs.clone();
     let mut source = Source64(Stream::new(7));
     let mut running = CollectState { obs: &mut obs, ready: (0..ENVS).collect(), limit: Limit::Steps(3) };
-    let noise = Noise::Epsilon { epsilon: 0.5, count: 2, source: &mut source };
+    let noise = Acting::Epsilon { epsilon: 0.5, count: 2, source: &mut source };
     let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
     assert!(done.undecided && done.vector_steps == 0);
     assert_eq!((running.limit, &*running.obs, source.0), (Limit::Steps(3), &before[..], Stream::new(7)));
@@ -195,7 +196,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
         let mut obs = vec![0.0; 4 * ENVS];
         let mut envs = envs(&mut obs);
         let mut running = CollectState { obs: &mut obs, ready, limit };
-        let noise: Noise<'_, Source64> = Noise::Clocks(clocks);
+        let noise: Acting<'_, Source64> = Acting::Clocks(clocks);
         let error = collect(&mut *envs, replay, &network, &mut running, noise).unwrap_err().to_string();
         assert_eq!(replay.rings().live(), 0);
         error
@@ -211,7 +212,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     let mut vector = envs(&mut two);
     let narrow = Network::new(2, vec![Node::Softmax { input: 0 }]).unwrap();
     let mut running = CollectState { obs: &mut two, ready: all.clone(), limit: Limit::Steps(1) };
-    let noise: Noise<'_, Source64> = Noise::None;
+    let noise: Acting<'_, Source64> = Acting::Greatest;
     let error = collect(&mut *vector, &mut plain, &narrow, &mut running, noise).unwrap_err();
     assert!(matches!(error, Error::Mismatch(_)), "{error}");
     let mut other = replay();
@@ -225,7 +226,7 @@ fn left_by(autoreset: &str, limit: Limit) -> Left {
     let (mut envs, mut replay) = (envs_with(autoreset, &mut obs), replay());
     let (network, _kept) = network();
     let mut running = CollectState { obs: &mut obs, ready: (0..ENVS).collect(), limit };
-    let noise = Noise::Epsilon { epsilon: 0.8, count: 2, source: Source64(Stream::new(7)) };
+    let noise = Acting::Epsilon { epsilon: 0.8, count: 2, source: Source64(Stream::new(7)) };
     let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
     let states = (0..ENVS).map(|id| envs.save(id).unwrap()).collect();
     let sizes = replay.rings().iter().map(|ring| ring.live()).collect();

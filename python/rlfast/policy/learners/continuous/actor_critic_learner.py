@@ -20,6 +20,7 @@ from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
+from rlfast.utils.runtime.native import NotNativeError
 
 
 @replaceable("_target_q")
@@ -113,6 +114,15 @@ class ActorCriticLearner(Critics, ReplayLearner):
             return act
         noisy: NDArray[Any] = (act + self._exploration_noise(act.shape)).astype(act.dtype)
         return noisy
+
+    def native_exploration(self) -> None:
+        """Return None for no noise; see :meth:`rlfast.policy.ActingPolicy.native_exploration`.
+
+        :raises NotNativeError: there is noise.
+        """
+        replaced = type(self).exploration_noise is not ActorCriticLearner.exploration_noise
+        if self._exploration_noise is not None or replaced or "exploration_noise" in vars(self):
+            raise NotNativeError("noise is added to actions in Python")
 
     def start_episodes(self, rows: NDArray[np.bool_]) -> None:
         """Let the noise start anew in rows whose next action is the first of an episode; collectors call this.

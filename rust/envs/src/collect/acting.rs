@@ -1,0 +1,118 @@
+//! How the actions of a vector step come from a network.
+
+use rlfast_core::error::{Error, Result};
+use rlfast_core::nn::{Choice, Drawing, Network};
+use rlfast_core::rng::draws::{BitSource, epsilon_greedy};
+
+use super::rows::StepRows;
+use crate::DType;
+
+/// How actions come from the numbers that a network computes.
+#[derive(Debug)]
+pub enum Acting<'a, S> {
+    /// The action with the greatest number.
+    Greatest,
+    /// The same, but each action is replaced with probability `epsilon` by one of `0..count`.
+    Epsilon {
+        /// The probability.
+        epsilon: f64,
+        /// The number of actions.
+        count: u32,
+        /// The random stream.
+        source: S,
+    },
+    /// See [`Choice::Clocks`]; as many for each vector step.
+    Clocks(&'a [f32]),
+    /// Real actions.
+    Real(RealActions<'a>),
+}
+
+/// Real actions: those of the policy, which are stored, and how environments receive them.
+#[derive(Clone, Debug)]
+pub struct RealActions<'a> {
+    /// How they are drawn.
+    pub drawing: Drawing,
+    /// Standard normal numbers, as many for each vector step as actions have numbers. Not used without deviations.
+    pub normals: &'a [f32],
+    /// Whether environments receive them limited to the interval from -1 to 1.
+    pub clip: bool,
+    /// The least numbers that environments take, and the widths of their ranges, onto which -1 to 1 is stretched; None for
+    /// actions as they are.
+    pub range: Option<(&'a [f32], &'a [f32])>,
+}
+
+impl RealActions<'_> {
+    /// Writes what environments receive. Returns false if an action cannot be stretched, as it is outside of -1 to 1.
+    fn map(&self, actions: &[f32], mapped: &mut [f32]) -> bool {
+        mapped.copy_from_slice(actions);
+        if self.clip {
+            // NaN stays NaN.
+            mapped.iter_mut().for_each(|number| *number = number.clamp(-1.0, 1.0));
+        }
+        let Some((low, width)) = self.range else { return true };
+        if !mapped.iter().all(|number| number.abs() <= 1.0) {
+            return false;
+        }
+        for row in mapped.chunks_exact_mut(low.len()) {
+            for ((number, low), width) in row.iter_mut().zip(low).zip(width) {
+                *number = low + width * (*number + 1.0) / 2.0;
+            }
+        }
+        true
+    }
+}
+
+impl<S: BitSource> Acting<'_, S> {
+    /// Returns the type of the actions that environments receive, and how many numbers an action has.
+    pub(super) fn action(&self, network: &Network) -> (DType, usize) {
+        match self {
+            Self::Real(real) => (DType::Float32, network.width(real.drawing.mean).unwrap_or(0)),
+            _ => (DType::Int64, 1),
+        }
+    }
+
+    /// Checks that the numbers for real actions fit.
+    pub(super) fn check(&self, network: &Network) -> Result<()> {
+        let Self::Real(RealActions { range: Some((low, width)), .. }) = self else { return Ok(()) };
+        let (_, size) = self.action(network);
+        match (low.len(), width.len()) {
+            found if found == (size, size) => Ok(()),
+            (low, width) => {
+                Err(Error::Value(format!("actions of {size} numbers have as many bounds, got {low} and {width}")))
+            }
+        }
+    }
+
+    /// Writes the actions of vector step `step` to the rows. Returns false if the network cannot tell them.
+    pub(super) fn act(&mut self, network: &Network, step: usize, rows: &mut StepRows) -> Result<bool> {
+        let count = rows.actions.len();
+        match self {
+            Self::Real(real) => {
+                let numbers = if real.drawing.deviation.is_some() { rows.reals.len() } else { 0 };
+                let normals = part(real.normals, step, numbers)?;
+                network.draw(&rows.obs, &real.drawing, normals, &mut rows.reals)?;
+                Ok(real.map(&rows.reals, &mut rows.mapped))
+            }
+            Self::Clocks(clocks) => {
+                let clocks = part(clocks, step, count * network.outputs())?;
+                network.choose(&rows.obs, Choice::Clocks(clocks), &mut rows.actions)
+            }
+            Self::Greatest => network.choose(&rows.obs, Choice::Greatest, &mut rows.actions),
+            Self::Epsilon { epsilon, count, source } => {
+                let decided = network.choose(&rows.obs, Choice::Greatest, &mut rows.actions)?;
+                if decided {
+                    epsilon_greedy(source, *epsilon, *count, &mut rows.actions, &mut rows.flags);
+                }
+                Ok(decided)
+            }
+        }
+    }
+}
+
+/// Returns the random numbers of a vector step, of which there are `length` for each.
+fn part(numbers: &[f32], step: usize, length: usize) -> Result<&[f32]> {
+    match numbers.get(step * length..(step + 1) * length) {
+        Some(numbers) => Ok(numbers),
+        None => Err(Error::Value(format!("there are {} numbers for step {step}, of {length}", numbers.len()))),
+    }
+}
