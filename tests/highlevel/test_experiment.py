@@ -167,9 +167,23 @@ class Normalized(EnvFactoryRegistered):
         return envs
 
 
-def test_an_evaluation_has_the_statistics_of_wrapped_environments(config, sampling, tmp_path, monkeypatch):
-    env = Normalized(task="Pendulum-v1", seed=5, venv_type=VectorEnvType.DUMMY)
-    builders.PPOExperimentBuilder(env, config, sampling).with_settings(progress=False).build().run("scaled")
+class Swings(EnvFactory):
+    def create_env(self, mode):
+        return gym.make("Pendulum-v1")
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [
+        (Normalized(task="Pendulum-v1", seed=5, venv_type=VectorEnvType.DUMMY), {}),
+        (Swings(VectorEnvType.DUMMY), {"normalize_obs": True}),
+    ],
+)
+def test_an_evaluation_has_the_statistics_of_wrapped_environments(
+    env, settings, config, sampling, tmp_path, monkeypatch
+):
+    builder = builders.PPOExperimentBuilder(env, config, sampling).with_settings(progress=False, **settings)
+    builder.build().run("scaled")
     counts = []
     norm = RunningMeanStd.norm
     monkeypatch.setattr(RunningMeanStd, "norm", lambda self, data: counts.append(self.count) or norm(self, data))
@@ -199,6 +213,14 @@ def test_callbacks_are_called(config, sampling, cart_pole):
         ("train", 1, 16, "PPOPolicy"),
         ("test", 1, 32, 2),
     ]
+
+
+def test_schedules_are_those_of_a_run_where_a_script_trains_the_world(config, sampling, cart_pole):
+    world = ppo(cart_pole, config, sampling).build().create_experiment_world()
+    world.trainer.run()
+    (group,) = world.policy.optim.param_groups
+    assert world.trainer.env_step == 64
+    assert group["lr"] == pytest.approx(1e-3 * (1 - 48 / 64))  # as set before the last collect
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from torch import nn
 
 from rlfast.data.collect.collector import Collector
 from rlfast.experiment.algorithms import find
-from rlfast.experiment.build import collectors_of, trainer_of
+from rlfast.experiment.build import collectors_of, parts_of, trainer_of
 from rlfast.experiment.config import RunConfig
+from rlfast.experiment.declaration import Declaration
 from rlfast.experiment.networks import Networks
 from rlfast.highlevel.config import SamplingConfig
 from rlfast.highlevel.env import Environments
@@ -238,19 +239,26 @@ class AgentFactory(ToStringMixin, ABC):
             collector.reset_env()
         return collectors
 
-    def trainer_options(self, context: TrainingContext) -> dict[str, Any]:
+    def trainer_options(self, context: TrainingContext, before_collect: Callable[[int, int], None]) -> dict[str, Any]:
         """Returns the arguments of a trainer for callbacks and episodes.
 
         :param context: what callbacks may use.
+        :param before_collect: is called before each collect, and before the callback.
         """
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"train_fn": before_collect}
         if self.sampling_config.episode_per_collect is not None:
             options |= {"episode_per_collect": self.sampling_config.episode_per_collect, "step_per_collect": None}
         for name in ("train", "test", "stop"):
             callback = getattr(self.trainer_callbacks, f"epoch_{name}_callback")
             if callback is not None:
                 options[f"{name}_fn"] = callback.get_trainer_fn(context)
-        return options
+        callback = options["train_fn"]
+
+        def train_fn(epoch: int, env_step: int) -> None:
+            before_collect(epoch, env_step)
+            callback(epoch, env_step)
+
+        return options if callback is before_collect else options | {"train_fn": train_fn}
 
     def create_trainer(self, world: World, policy_persistence: PolicyPersistence) -> BaseTrainer:
         """Returns the trainer.
@@ -258,9 +266,10 @@ class AgentFactory(ToStringMixin, ABC):
         :param world: the parts of the experiment.
         :param policy_persistence: saves the best policy.
         """
+        config, collectors = self.plan(world.envs).config(), (world.train_collector, world.test_collector)
+        parts = parts_of(config, world.policy, *collectors, trainer_of(config), Declaration())
         context = TrainingContext(world.policy, world.envs, world.logger)
-        config = self.plan(world.envs).config()
-        return trainer_of(config)(
+        return parts.trainer(
             policy=world.policy,
             max_epoch=self.sampling_config.num_epochs,
             train_collector=world.train_collector,
@@ -271,7 +280,7 @@ class AgentFactory(ToStringMixin, ABC):
             logger=world.logger,
             verbose=False,
             test_in_train=False,
-            **self.trainer_options(context),
+            **self.trainer_options(context, parts.before_collect),
         )
 
 

@@ -18,7 +18,7 @@ import torch
 from rlfast.data import Batch, InfoStats
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
-from rlfast.env import BaseVectorEnv
+from rlfast.env import BaseVectorEnv, VectorEnvNormObs
 from rlfast.env.adapters import as_vector_env
 from rlfast.experiment.build import Parts, build
 from rlfast.experiment.config import RunConfig
@@ -159,15 +159,8 @@ class _Declared(Declaration):
         collectors: Any = (parts.train_collector, parts.test_collector)
         folders = (str(self.config.run_dir or ""), experiment.config.policy_restore_directory)
         self.world = World(self.envs, parts.policy, collectors[0], collectors[1], logger, *folders)
-        options = experiment.agent_factory.trainer_options(TrainingContext(parts.policy, self.envs, logger))
-        if "train_fn" in options:
-            callback = options["train_fn"]
-
-            def train_fn(epoch: int, env_step: int) -> None:
-                parts.before_collect(epoch, env_step)
-                callback(epoch, env_step)
-
-            options["train_fn"] = train_fn
+        context = TrainingContext(parts.policy, self.envs, logger)
+        options = experiment.agent_factory.trainer_options(context, parts.before_collect)
         persistence = self.persistence(enabled=experiment.config.persistence_enabled)
         return options | {"save_best_fn": persistence.get_save_best_fn(self.world)}
 
@@ -201,6 +194,8 @@ class _Declared(Declaration):
         if "env_factory" not in self._beyond:
             return super().evaluation(config, number, statistics, make)
         envs = as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
+        if config.normalize_obs:
+            envs = VectorEnvNormObs(envs, update_obs_rms=False)
         wrapped: Any = envs
         for state in statistics or ():
             if hasattr(wrapped, "load_state_dict"):

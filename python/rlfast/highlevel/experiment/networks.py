@@ -8,44 +8,31 @@ from typing import Self
 from torch import nn
 
 from rlfast.highlevel.experiment.builder import ExperimentBuilder
-from rlfast.highlevel.module.actor import (
-    ActorFactory,
-    ActorFactoryDefault,
-    ActorFactoryTransientStorageDecorator,
-    ActorFuture,
-    ContinuousActorType,
-)
-from rlfast.highlevel.module.critic import (
-    CriticEnsembleFactory,
-    CriticEnsembleFactoryDefault,
-    CriticFactory,
-    CriticFactoryDefault,
-    CriticFactoryReuseActor,
-)
+from rlfast.highlevel.module import actor, critic
 from rlfast.utils.net.common import ModuleType
 
 
 class WithActor(ExperimentBuilder):
     """A builder of an experiment with an actor."""
 
-    _actor_type = ContinuousActorType.GAUSSIAN
+    _actor_type = actor.ContinuousActorType.GAUSSIAN
 
     def _init(self) -> None:
-        self._actor_future = ActorFuture()
-        self.with_actor_factory(ActorFactoryDefault(self._actor_type))
+        self._actor_future = actor.ActorFuture()
+        self.with_actor_factory(actor.ActorFactoryDefault(self._actor_type))
 
-    def get_actor_future(self) -> ActorFuture:
+    def get_actor_future(self) -> actor.ActorFuture:
         """Returns where the actor will be."""
         return self._actor_future
 
-    def with_actor_factory(self, actor_factory: ActorFactory) -> Self:
+    def with_actor_factory(self, actor_factory: actor.ActorFactory) -> Self:
         """Returns the builder, with what makes the actor.
 
         :param actor_factory: makes it.
         """
-        factory = self._checked(ActorFactory, actor_factory)
-        kept = ActorFactoryTransientStorageDecorator(factory, self._actor_future)
-        return self._with_network(ActorFactory, kept, "actor")
+        factory = self._checked(actor.ActorFactory, actor_factory)
+        kept = actor.ActorFactoryTransientStorageDecorator(factory, self._actor_future)
+        return self._with_network(actor.ActorFactory, kept, "actor")
 
 
 class WithGaussianActor(WithActor):
@@ -66,13 +53,13 @@ class WithGaussianActor(WithActor):
         :param continuous_conditioned_sigma: likewise.
         """
         options = (hidden_sizes, hidden_activation, continuous_unbounded, continuous_conditioned_sigma)
-        return self.with_actor_factory(ActorFactoryDefault(self._actor_type, *options))
+        return self.with_actor_factory(actor.ActorFactoryDefault(self._actor_type, *options))
 
 
 class WithDeterministicActor(WithActor):
     """A builder with an actor of actions without noise."""
 
-    _actor_type = ContinuousActorType.DETERMINISTIC
+    _actor_type = actor.ContinuousActorType.DETERMINISTIC
 
     def with_actor_factory_default(self, hidden_sizes: Sequence[int], hidden_activation: ModuleType = nn.ReLU) -> Self:
         """Returns the builder, with these options of the usual actor.
@@ -80,10 +67,10 @@ class WithDeterministicActor(WithActor):
         :param hidden_sizes: see :class:`ActorFactoryDefault`, also for the others.
         :param hidden_activation: likewise.
         """
-        return self.with_actor_factory(ActorFactoryDefault(self._actor_type, hidden_sizes, hidden_activation))
+        return self.with_actor_factory(actor.ActorFactoryDefault(self._actor_type, hidden_sizes, hidden_activation))
 
 
-CRITIC_SIZES = CriticFactoryDefault.DEFAULT_HIDDEN_SIZES
+CRITIC_SIZES = critic.CriticFactoryDefault.DEFAULT_HIDDEN_SIZES
 
 
 class WithCritics(WithActor):
@@ -93,19 +80,19 @@ class WithCritics(WithActor):
 
     def _init(self) -> None:
         super()._init()
-        self._with(CriticFactoryDefault(), *self._critics)
+        self._with(critic.CriticFactoryDefault(), *self._critics)
 
-    def _with(self, factory: CriticFactory, *critics: str) -> Self:
-        return self._with_network(CriticFactory, factory, *critics)
+    def _with(self, factory: critic.CriticFactory, *critics: str) -> Self:
+        return self._with_network(critic.CriticFactory, factory, *critics)
 
     def _with_actor(self, *critics: str) -> Self:
-        return self._with(CriticFactoryReuseActor(self._actor_future), *critics)
+        return self._with(critic.CriticFactoryReuseActor(self._actor_future), *critics)
 
 
 class WithCritic(WithCritics):
     """A builder with an actor and one critic."""
 
-    def with_critic_factory(self, critic_factory: CriticFactory) -> Self:
+    def with_critic_factory(self, critic_factory: critic.CriticFactory) -> Self:
         """Returns the builder, with what makes the critic.
 
         :param critic_factory: makes it.
@@ -120,7 +107,7 @@ class WithCritic(WithCritics):
         :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
         :param hidden_activation: likewise.
         """
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), "critic")
+        return self._with(critic.CriticFactoryDefault(hidden_sizes, hidden_activation), "critic")
 
     def with_critic_factory_use_actor(self) -> Self:
         """Returns the builder, where the critic shares the actor's features."""
@@ -132,7 +119,7 @@ class WithTwoCritics(WithCritics):
 
     _critics = ("critic1", "critic2")
 
-    def with_common_critic_factory(self, critic_factory: CriticFactory) -> Self:
+    def with_common_critic_factory(self, critic_factory: critic.CriticFactory) -> Self:
         """Returns the builder, with what makes both critics.
 
         :param critic_factory: makes them.
@@ -147,13 +134,13 @@ class WithTwoCritics(WithCritics):
         :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
         :param hidden_activation: likewise.
         """
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), *self._critics)
+        return self._with(critic.CriticFactoryDefault(hidden_sizes, hidden_activation), *self._critics)
 
     def with_common_critic_factory_use_actor(self) -> Self:
         """Returns the builder, where both critics share the actor's features."""
         return self._with_actor(*self._critics)
 
-    def with_critic1_factory(self, critic_factory: CriticFactory) -> Self:
+    def with_critic1_factory(self, critic_factory: critic.CriticFactory) -> Self:
         """Returns the builder, with what makes the first critic.
 
         :param critic_factory: makes it.
@@ -164,13 +151,13 @@ class WithTwoCritics(WithCritics):
         self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
         """Returns the builder, with options of the first critic; see :meth:`with_common_critic_factory_default`."""
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), "critic1")
+        return self._with(critic.CriticFactoryDefault(hidden_sizes, hidden_activation), "critic1")
 
     def with_critic1_factory_use_actor(self) -> Self:
         """Returns the builder, where the first critic shares the actor's features."""
         return self._with_actor("critic1")
 
-    def with_critic2_factory(self, critic_factory: CriticFactory) -> Self:
+    def with_critic2_factory(self, critic_factory: critic.CriticFactory) -> Self:
         """Returns the builder, with what makes the second critic.
 
         :param critic_factory: makes it.
@@ -181,7 +168,7 @@ class WithTwoCritics(WithCritics):
         self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
         """Returns the builder, with options of the second critic; see :meth:`with_common_critic_factory_default`."""
-        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), "critic2")
+        return self._with(critic.CriticFactoryDefault(hidden_sizes, hidden_activation), "critic2")
 
     def with_critic2_factory_use_actor(self) -> Self:
         """Returns the builder, where the second critic shares the actor's features."""
@@ -195,16 +182,16 @@ class WithEnsemble(WithActor):
         super()._init()
         self.with_critic_ensemble_factory_default()
 
-    def with_critic_ensemble_factory(self, factory: CriticEnsembleFactory) -> Self:
+    def with_critic_ensemble_factory(self, factory: critic.CriticEnsembleFactory) -> Self:
         """Returns the builder, with what makes the critics.
 
         :param factory: makes them.
         """
-        return self._with_network(CriticEnsembleFactory, factory, "critics")
+        return self._with_network(critic.CriticEnsembleFactory, factory, "critics")
 
     def with_critic_ensemble_factory_default(self, hidden_sizes: Sequence[int] = CRITIC_SIZES) -> Self:
         """Returns the builder, with these options of the usual critics.
 
         :param hidden_sizes: the sizes of hidden layers.
         """
-        return self.with_critic_ensemble_factory(CriticEnsembleFactoryDefault(hidden_sizes))
+        return self.with_critic_ensemble_factory(critic.CriticEnsembleFactoryDefault(hidden_sizes))
