@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from tests.learning.offline_sets import make_sets, mean_return, played
 
+from rlfast.cli.data import main as data_command
+from rlfast.data.datasets.opening import open_source
 from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.data import returns_of
 from rlfast.experiment.run import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(3600)]
@@ -60,6 +63,17 @@ def test_medium_data_of_the_pendulum_are_surpassed(name, settings, seed, sets, t
 @pytest.mark.parametrize("name", ["discrete-bcq", "discrete-cql"])
 def test_a_pole_is_balanced_after_random_actions(name, seed, sets, tmp_path):
     assert learned(name, "CartPole-v1", sets("CartPole-v1")[0]["random"], seed, tmp_path / "run") >= 195
+
+
+@SEEDS
+def test_ten_episodes_of_an_expert_are_imitated(seed, sets, tmp_path):
+    files, expert = sets("InvertedPendulum-v5")
+    split = ["split", str(files["expert"]), "--size", "10000", "--out", str(tmp_path / "ten.hdf5")]
+    assert data_command(split) == 0
+    ten = min(tmp_path.glob("ten-00000-of-*.hdf5"))
+    with open_source(str(ten)) as source:
+        assert len(returns_of(source)[0]) == 10
+    assert learned("gail", "InvertedPendulum-v5", ten, seed, tmp_path / "run") >= 0.9 * expert > 0
 
 
 AFTER_UPSETS: dict[str, dict[str, Any]] = {

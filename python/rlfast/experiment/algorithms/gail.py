@@ -39,7 +39,9 @@ class Config(AdvantageConfig, DataConfig):
     """Gradient steps of the discriminator on each roll-out."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "InvertedPendulum-v5": Config(max_steps=65_536, learning_rate=1e-3, log_std=-0.5, disc_update_num=20),
+}
 
 
 def build(config: Config, networks: Networks) -> GAILPolicy:
