@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_REPLAY, SoftConfig
+from rlfast.experiment.config import ALE, ATARI_REPLAY, CATCH_REPLAY, SoftConfig
 from rlfast.utils.arguments.validation import FiniteFloat
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ PRESETS = {
         alpha=0.01,
         auto_alpha=False,
         buffer_size=50_000,
+    ),
+    "Catch-v0": Config(
+        **CATCH_REPLAY | {"max_steps": 40_000, "n_step": 3},
+        tau=0.02,
+        alpha=0.1,
+        auto_alpha=False,
     ),
     ALE: Config(
         **{**ATARI_REPLAY, "batch_size": 64, "start_steps": 640},
