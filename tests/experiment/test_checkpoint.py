@@ -25,7 +25,13 @@ from rlfast.data import (
 )
 from rlfast.data.plain_data import pack
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
-from rlfast.experiment.checkpoint import _buffers_of, load_checkpoint, load_policy, save_checkpoint
+from rlfast.experiment.checkpoint import (
+    _buffers_of,
+    load_checkpoint,
+    load_policy,
+    load_wrappers,
+    save_checkpoint,
+)
 from rlfast.exploration import OUNoise
 from rlfast.policy import DQNPolicy
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
@@ -318,6 +324,25 @@ def test_without_its_buffer_a_run_fills_a_new_one(folders):
     assert resumed.env_step == stopped.env_step
 
 
+@pytest.mark.parametrize(
+    ("save_buffer", "said"),
+    [(True, []), (False, ["the data were not saved: its rows are drawn in another order"])],
+)
+def test_data_that_were_given_may_be_given_again(folders, save_buffer, said):
+    stopped = offline(folders / "stopped")
+    run_until(stopped, 2)
+    save_checkpoint(folders / "checkpoint", stopped, save_buffer=save_buffer)
+    assert load_checkpoint(folders / "checkpoint", offline(folders / "resumed")) == said
+
+
+def test_a_run_without_tests_has_no_wrappers_of_theirs(folders):
+    save_checkpoint(folders / "checkpoint", offline(folders / "stopped"))
+    with pytest.raises(ValueError, match="no state of test environments") as error:
+        load_wrappers(folders / "checkpoint")
+    path = folders / "checkpoint" / "training_state.json"
+    assert str(error.value).startswith(f"{path} is damaged, or of another run: it has no state of test environments: ")
+
+
 def test_a_policy_alone(folders):
     stopped = off_policy(folders / "stopped")
     run_until(stopped, 2)
@@ -364,8 +389,8 @@ def test_a_checkpoint_of_something_else_is_refused_before_anything_changes(folde
         load_checkpoint(saved, other)
     assert all(torch.equal(value, before[name]) for name, value in other.policy.named_parameters())
     assert (other.epoch, other.env_step, len(other.train_collector.buffer)) == (0, 0, 0)
-    with pytest.raises(ValueError, match="is of a OffpolicyTrainer, not of a OnpolicyTrainer"):
-        load_checkpoint(saved, on_policy(folders / "resumed"))
+    refused = refusal(saved, on_policy(folders / "resumed"))
+    assert refused == f"{saved} is of a OffpolicyTrainer, not of a OnpolicyTrainer"
 
 
 def test_a_policy_of_another_kind_is_refused(saved):
@@ -424,7 +449,7 @@ def test_a_trainer_made_otherwise_is_as_it_was(folders, saved, change, message):
     before = whole_state(other)
     with pytest.raises(ValueError, match=message) as error:
         load_checkpoint(saved, other)
-    assert str(saved) in str(error.value)
+    assert str(error.value).startswith(f"{saved} is damaged, or of another run: its training state does not fit: ")
     assert whole_state(other) == before
 
 
@@ -773,6 +798,16 @@ def test_weights_that_hold_nan(folders, saved):
     assert refusal(saved, trainer) == wanted
 
 
+def test_weights_that_hold_nan_are_not_saved(folders, saved):
+    trainer = off_policy(folders / "resumed")
+    name, weight = next(iter(trainer.policy.named_parameters()))
+    weight.data[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="holds NaN") as error:
+        save_checkpoint(saved, trainer)
+    assert str(error.value).startswith(f"{name} of the policy holds NaN: ")
+    load_policy(saved, policy())  # the old one
+
+
 def test_a_table_of_a_policy_may_hold_nan(folders):
     def make(seed):
         trainer = off_policy(folders / "stopped", seed)
@@ -872,6 +907,23 @@ def test_what_cannot_be_put_back_is_said_beside_what_went_wrong(folders, saved, 
     inner = error.value.__cause__ or error.value
     notes = [*getattr(error.value, "__notes__", []), *getattr(inner, "__notes__", [])]
     assert notes == ["(what the trainer was could not be put back: ValueError('twice'))"]
+
+
+def test_what_could_not_be_saved_again_is_not_restored(folders, saved, monkeypatch):
+    trainer = off_policy(folders / "resumed", seed=4)
+    before, load = whole_state(trainer), trainer.load_state_dict
+
+    def spoils(state):
+        lost = load(state)
+        monkeypatch.setattr(trainer, "state_dict", lambda: {"rows": memoryview(b"")})
+        return lost
+
+    monkeypatch.setattr(trainer, "load_state_dict", spoils)
+    assert refusal(saved, trainer).startswith(
+        f"{saved} is damaged, or of another run: its training state does not fit: "
+    )
+    monkeypatch.undo()
+    assert whole_state(trainer) == before
 
 
 def test_an_interrupt_while_loading_puts_back(folders, saved, monkeypatch):
