@@ -12,7 +12,7 @@ from rlfast.experiment.run import train
 @pytest.mark.learning
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["dqn", "qrdqn", "ppo", "c51", "iqn", "rainbow", "discrete-sac"])
+@pytest.mark.parametrize("name", ["dqn", "qrdqn", "ppo", "c51", "iqn", "rainbow", "discrete-sac", "fqf"])
 def test_the_preset_catches_the_ball(name, seed, run_dir):
     preset = ALGORITHMS[name].preset("Catch-v0")
     result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))

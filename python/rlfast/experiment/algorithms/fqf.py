@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_DISTRIBUTIONS, QLearningConfig
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ PRESETS = {
         hidden_sizes=(128,),
         eps_end=0.02,
     ),
+    "Catch-v0": Config(**CATCH_DISTRIBUTIONS),
     ALE: Config(
         **{**ATARI_VALUES, "learning_rate": 5e-5},
         fractions=32,
