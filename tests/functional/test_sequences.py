@@ -71,3 +71,9 @@ def test_defaults():
     assert sums.tolist() == rew.tolist()
     assert discount.tolist() == [[0.99, 0.99]]
     assert last.tolist() == [[0, 1]]
+
+
+def test_steps_of_an_empty_sequence_can_be_looked_up():
+    rewards, nothing = np.ones((2, 3)), np.zeros((2, 3), bool)
+    _, _, last = nstep_sums_within(rewards, nothing, np.array([[True] * 3, [False] * 3]), n_step=2)
+    assert last.tolist() == [[1, 2, 2], [0, 0, 0]]

@@ -1,6 +1,6 @@
 """Schedules: numbers that are functions of the training step."""
 
-from math import isfinite
+from math import copysign, inf, isfinite
 
 
 class Linear:
@@ -58,7 +58,7 @@ class Exponential:
         try:
             value: float = self.start * self.factor ** (max(step, 0) / self.steps)
         except OverflowError:
-            value = float("inf") if self.start > 0 else float("-inf")
+            value = copysign(inf, self.start)
         if self.end is None or self.factor == 1:
             return value
         falls = (self.factor < 1) == (self.start > 0)

@@ -108,5 +108,5 @@ def nstep_sums_within(
     sums = np.zeros(mask_BT.shape)
     for i in range(min(n_step, steps)):
         sums += gamma**i * later[:, i : i + steps]
-    ended = np.take_along_axis(np.asarray(terminated_BT, bool), last, axis=1)
+    ended = np.take_along_axis(np.asarray(terminated_BT), last, axis=1)
     return sums, np.where(ended, 0.0, gamma ** (last - number + 1.0)), last
