@@ -91,3 +91,9 @@ def test_defaults():
     assert regression_weight(advantage).tolist() == pytest.approx([math.exp(0.5), 20.0])
     q, act, data = torch.tensor([2.0]), torch.zeros(1, 1), torch.ones(1, 1)
     assert torch.equal(regularized_actor_loss(q, act, data), regularized_actor_loss(q, act, data, 2.5))
+
+
+def test_binary_weights_are_numbers_of_the_advantages_kind():
+    weight = regression_weight(torch.tensor([0.5, 0.0, -0.5], dtype=torch.float64), "binary")
+    assert weight.dtype == torch.float64
+    assert weight.tolist() == [1.0, 0.0, 0.0]
