@@ -48,7 +48,7 @@ class Config(AdvantageConfig):
             )
 
 
-CONTROL: dict[str, Any] = {
+BOX2D: dict[str, Any] = {
     "num_envs": 16,
     "normalize_obs": True,
     "normalize_reward": True,
@@ -58,7 +58,7 @@ CONTROL: dict[str, Any] = {
     "repeat": 8,
     "compile": True,
 }
-"""What the presets for the tasks of Box2D and for Hopper have in common."""
+"""What the presets for Box2D's tasks have in common."""
 
 PRESETS = {
     "CartPole-v1": Config(
@@ -66,7 +66,7 @@ PRESETS = {
     ),
     "Acrobot-v1": Config(stop_return=-100.0, max_steps=200_000, num_envs=16, learning_rate=1e-3, batch_size=256),
     "LunarLander-v3": Config(
-        **CONTROL,
+        **BOX2D,
         stop_return=200.0,
         max_steps=600_000,
         eval_interval=20_480,
@@ -77,7 +77,7 @@ PRESETS = {
         ent_coef=0.01,
     ),
     "BipedalWalker-v3": Config(
-        **CONTROL,
+        **BOX2D,
         stop_return=300.0,
         max_steps=1_500_000,
         eval_interval=65_536,
@@ -88,15 +88,19 @@ PRESETS = {
     ),
     "Pendulum-v1": Config(stop_return=-200.0, max_steps=300_000, learning_rate=1e-3, gamma=0.9, eval_interval=16_384),
     "InvertedPendulum-v5": Config(stop_return=950.0, learning_rate=1e-3, log_std=-0.5),
-    "Hopper-v5": Config(
-        **CONTROL | {"num_envs": 8},
+    "Hopper-v5": Config(  # the numbers that CleanRL uses for MuJoCo
         max_steps=1_000_000,
-        eval_interval=65_536,
+        eval_interval=51_200,
         eval_episodes=10,
         eval_envs=10,
-        learning_rate=5e-4,
-        log_std=-0.5,
-        collect_steps=8_192,
+        num_envs=1,
+        normalize_obs=True,
+        normalize_reward=True,
+        hidden_sizes=(64, 64),
+        lr_schedule="linear",
+        log_std=0.0,
+        collect_steps=2_048,
+        compile=True,
     ),
     "HalfCheetah-v5": Config(  # the numbers that RL Baselines3 Zoo tuned, with tanh in place of ReLU
         max_steps=1_000_000,
