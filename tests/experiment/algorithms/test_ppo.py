@@ -42,8 +42,8 @@ def policy_for(config, act_space):
 
 def test_the_registry_knows_it():
     assert algorithm_of(PPOConfig()).name == "ppo"
-    box2d, mujoco = {"LunarLander-v3", "BipedalWalker-v3"}, {"InvertedPendulum-v5", "HalfCheetah-v5"}
-    known = {"CartPole-v1", "Acrobot-v1", "Pendulum-v1", "ALE/", *box2d, *mujoco}
+    box2d, mujoco = {"LunarLander-v3", "BipedalWalker-v3"}, {"InvertedPendulum-v5", "Hopper-v5", "HalfCheetah-v5"}
+    known = {"CartPole-v1", "Acrobot-v1", "Pendulum-v1", "Catch-v0", "ALE/", *box2d, *mujoco}
     assert {*ALGORITHMS["ppo"].presets} == known
     assert ALGORITHMS["ppo"].preset("Pendulum-v1").gamma == 0.9
 
