@@ -207,7 +207,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     assert!(refused(&mut plain, vec![1, 0], Limit::Steps(1), &[]).contains("ready ones among them"));
     assert!(refused(&mut plain, vec![], Limit::Steps(1), &[]).contains("no environment is ready"));
     assert!(refused(&mut plain, all.clone(), Limit::Quotas(vec![1]), &[]).contains("as many quotas"));
-    assert!(refused(&mut plain, all.clone(), Limit::Steps(1), &[1.0; 9]).contains("there are 9 clocks for step 0"));
+    assert!(refused(&mut plain, all.clone(), Limit::Steps(1), &[1.0; 9]).contains("there are 9 numbers for step 0"));
     let mut two = vec![0.0; 4 * ENVS];
     let mut vector = envs(&mut two);
     let narrow = Network::new(2, vec![Node::Softmax { input: 0 }]).unwrap();
