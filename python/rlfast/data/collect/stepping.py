@@ -285,11 +285,11 @@ class Stepping(BaseCollector):
         self._obs = tree.put(self._obs, where, obs, self.env_num)
         if self._state is not None:
             self._state = tree.clear(self._state, ids)
-        if where is None:
-            self._start_noise(np.ones(self.env_num, np.bool_))
         self._stale[ids] = False
         self._was_reset = True
         self._infos.put(ids, info)
+        if where is None:
+            self._start_noise(np.ones(self.env_num, np.bool_))
 
     def _seeded_once(self, ids: Ids, reset_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments of a reset of ``ids``, with seeds only for environments that had none yet."""
