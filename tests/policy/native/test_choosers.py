@@ -88,6 +88,18 @@ def test_numbers_that_were_drawn_ahead_are_used_first():
     assert [chooser.choose(obs).tolist() for _ in range(2)] == wanted[1:]
 
 
+def test_numbers_that_were_drawn_ahead_for_other_rows_are_dropped():
+    policy, obs = pg(), observations(4)
+    torch.manual_seed(5)
+    chooser = policy.native_chooser()
+    chooser.draw_ahead(2, 4)  # by a collect that raised
+    stream = torch.get_rng_state()
+    chosen = chooser.choose(obs[:1])
+    torch.set_rng_state(stream)
+    assert np.array_equal(chosen, policy(Batch(obs=obs[:1], info={})).act)
+    assert chooser.draw_ahead(1, 2).shape == (1, 2, 3)
+
+
 def test_the_mode_is_taken_in_evaluation_mode():
     policy, obs = pg(deterministic_eval=True), observations()
     assert policy.native_chooser().is_random

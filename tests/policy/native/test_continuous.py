@@ -118,6 +118,17 @@ def test_drawn_actions_and_the_stream_are_those_of_the_policy(make, seeded):
     assert taken[0][2].std(0).min() > 0.01
 
 
+def test_numbers_that_were_drawn_ahead_for_other_rows_are_dropped():
+    policy = ppo()
+    chooser = policy.native_chooser()
+    chooser.draw_ahead(2, 4)  # by a collect that raised
+    stream = torch.get_rng_state()
+    chosen = in_rust(policy, observations(1))
+    torch.set_rng_state(stream)
+    same(chosen, by_torch(policy, observations(1)))
+    assert chooser.draw_ahead(1, 2).shape == (1, 2, 6)
+
+
 @pytest.mark.parametrize("make", RANDOM.values(), ids=RANDOM)
 def test_the_mode_is_taken_in_evaluation_mode(make):
     policy, obs = make(deterministic_eval=True), observations(20)

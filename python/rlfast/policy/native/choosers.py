@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -133,7 +134,43 @@ def drawing_facts(policy: Any) -> tuple[str, ...]:
     return ("deterministic_eval", "training", "_torch_rng", *(("dist_fn",) if hasattr(policy, "dist_fn") else ()))
 
 
-class ClockChooser(Chooser):
+class DrawsAhead:
+    """A part of choosers that draw random numbers, which may draw those of the next vector steps together."""
+
+    def _draw_for(self, policy: Any) -> None:
+        """Draw from the stream of a policy, unless ``deterministic_eval`` is set and it is in evaluation mode."""
+        self.is_random = bool(policy.training or not policy.deterministic_eval)
+        self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
+        self._ahead: list[torch.Tensor] = []
+
+    @abstractmethod
+    def _draw(self, rows: int) -> torch.Tensor:
+        """Draw the numbers of one choice, ``[rows, ...]``."""
+
+    def _next(self, rows: int) -> torch.Tensor:
+        """Return the numbers of the next choice, those that were drawn ahead if they are for as many rows."""
+        self._drop_others(rows)
+        return self._ahead.pop(0) if self._ahead else self._draw(rows)
+
+    def _drop_others(self, rows: int) -> None:
+        """Drop numbers for another number of rows, which a collect that raised has left."""
+        if self._ahead and len(self._ahead[0]) != rows:
+            self._ahead.clear()
+
+    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
+        """Draw the random numbers of the next choices; see :meth:`Chooser.draw_ahead`."""
+        if not self.is_random:
+            return None
+        self._drop_others(rows)
+        self._ahead += [self._draw(rows) for _ in range(steps - len(self._ahead))]
+        return torch.stack(self._ahead[:steps]).numpy()
+
+    def used(self, steps: int) -> None:
+        """Record that the numbers were used; see :meth:`Chooser.used`."""
+        del self._ahead[:steps]
+
+
+class ClockChooser(DrawsAhead, Chooser):
     """Draws actions from the categorical distribution whose logits a module computes.
 
     The random numbers are those that the policy itself would draw, from the same stream: torch draws from a categorical
@@ -151,9 +188,7 @@ class ClockChooser(Chooser):
         if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
         super().__init__(policy, names, drawing_facts(policy))
-        self.is_random = policy.training or not policy.deterministic_eval
-        self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
-        self._ahead: list[torch.Tensor] = []
+        self._draw_for(policy)
 
     def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
         slot = layers.call_network(module, 0)
@@ -168,7 +203,7 @@ class ClockChooser(Chooser):
             return super().choose(obs)
         if not isinstance(obs, np.ndarray) or not obs.ndim:
             return None
-        clocks = self._ahead.pop(0) if self._ahead else self._draw(len(obs))
+        clocks = self._next(len(obs))
         try:
             chosen = self.network.choose(obs, clocks.numpy())
         except SchemaMismatch:
@@ -190,15 +225,6 @@ class ClockChooser(Chooser):
 
     def _draw(self, rows: int) -> torch.Tensor:
         return torch.empty(rows, self.network.outputs).exponential_(generator=self._stream)
-
-    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
-        if not self.is_random:
-            return None
-        self._ahead += [self._draw(rows) for _ in range(steps - len(self._ahead))]
-        return torch.stack(self._ahead[:steps]).numpy()
-
-    def used(self, steps: int) -> None:
-        del self._ahead[:steps]
 
 
 _known: WeakKeyDictionary[Any, Chooser] = WeakKeyDictionary()

@@ -15,7 +15,7 @@ from torch.distributions import Distribution
 from rlfast._core import Network, SchemaMismatch
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
-from rlfast.policy.native.choosers import Chooser, drawing_facts, row_of
+from rlfast.policy.native.choosers import Chooser, DrawsAhead, drawing_facts, row_of
 from rlfast.policy.native.layers import Layers
 from rlfast.utils.runtime.native import NotNativeError
 
@@ -61,7 +61,7 @@ class ContinuousChooser(Chooser):
         return outputs[0]
 
 
-class NormalChooser(ContinuousChooser):
+class NormalChooser(DrawsAhead, ContinuousChooser):
     """Draws actions from normal distributions, with the numbers that the policy itself would draw from its stream.
 
     :param policy: the policy, whose actor computes means and standard deviations. It draws unless
@@ -84,12 +84,10 @@ class NormalChooser(ContinuousChooser):
         dist: Callable[[tuple[torch.Tensor, ...]], Distribution] | None = None,
     ) -> None:
         super().__init__(policy, names, shape, drawing_facts(policy))
-        self.is_random = policy.training or not policy.deterministic_eval
-        self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
+        self._draw_for(policy)
         self._size = self.network.outputs
         # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.
         self._tangent = Network(self._size, [("tanh", 0)]) if squashed else None
-        self._ahead: list[torch.Tensor] = []
         # The policy is a key of a weak dictionary, so its method must not keep it alive.
         self._dist = None if dist is None or policy.dist_fn is DiagonalNormal else WeakMethod(dist)
 
@@ -104,7 +102,7 @@ class NormalChooser(ContinuousChooser):
             return drawn
         act, deviation = outputs
         if self.is_random:
-            act += deviation * (self._ahead.pop(0) if self._ahead else self._draw(len(act))).numpy()
+            act += deviation * self._next(len(act)).numpy()
         return act if self._tangent is None else self._tangent.forward(act, (1,))[0]
 
     def real_actions(self) -> tuple[int, int | None, bool]:
@@ -115,12 +113,3 @@ class NormalChooser(ContinuousChooser):
 
     def _draw(self, rows: int) -> torch.Tensor:
         return torch.randn(rows, self._size, dtype=torch.float32, generator=self._stream)
-
-    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
-        if not self.is_random:
-            return None
-        self._ahead += [self._draw(rows) for _ in range(steps - len(self._ahead))]
-        return torch.stack(self._ahead[:steps]).numpy()
-
-    def used(self, steps: int) -> None:
-        del self._ahead[:steps]
