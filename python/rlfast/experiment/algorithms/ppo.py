@@ -60,6 +60,17 @@ BOX2D: dict[str, Any] = {
 }
 """What the presets for Box2D's tasks have in common."""
 
+MUJOCO: dict[str, Any] = {
+    "max_steps": 1_000_000,
+    "eval_episodes": 10,
+    "eval_envs": 10,
+    "num_envs": 1,
+    "normalize_obs": True,
+    "normalize_reward": True,
+    "compile": True,
+}
+"""What the presets for MuJoCo's robots have in common."""
+
 PRESETS = {
     "CartPole-v1": Config(
         stop_return=475.0, eval_interval=4_096, learning_rate=2e-3, gamma=0.98, collect_steps=1_024, batch_size=256
@@ -89,27 +100,16 @@ PRESETS = {
     "Pendulum-v1": Config(stop_return=-200.0, max_steps=300_000, learning_rate=1e-3, gamma=0.9, eval_interval=16_384),
     "InvertedPendulum-v5": Config(stop_return=950.0, learning_rate=1e-3, log_std=-0.5),
     "Hopper-v5": Config(  # the numbers that CleanRL uses for MuJoCo
-        max_steps=1_000_000,
+        **MUJOCO,
         eval_interval=51_200,
-        eval_episodes=10,
-        eval_envs=10,
-        num_envs=1,
-        normalize_obs=True,
-        normalize_reward=True,
         hidden_sizes=(64, 64),
         lr_schedule="linear",
         log_std=0.0,
         collect_steps=2_048,
-        compile=True,
     ),
     "HalfCheetah-v5": Config(  # the numbers that RL Baselines3 Zoo tuned, with tanh in place of ReLU
-        max_steps=1_000_000,
+        **MUJOCO,
         eval_interval=50_000,
-        eval_episodes=10,
-        eval_envs=10,
-        num_envs=1,
-        normalize_obs=True,
-        normalize_reward=True,
         hidden_sizes=(256, 256),
         learning_rate=2.0633e-5,
         log_std=-2.0,
@@ -121,7 +121,6 @@ PRESETS = {
         vf_coef=0.58,
         ent_coef=0.0004,
         max_grad_norm=0.8,
-        compile=True,
     ),
     "Catch-v0": Config(
         **CATCH,
