@@ -32,6 +32,15 @@ def test_steps(n_step, exact, sizes):
     assert seen == sizes
 
 
+@pytest.mark.parametrize(
+    ("n_step", "exact", "steps"),
+    [(9, False, 2), (8, False, 1), (5, False, 1), (4, False, None), (9, True, 1), (8, True, 1), (5, True, None)],
+)
+def test_the_last_step_of_all_environments_is_left_to_python(n_step, exact, steps):
+    """Environments that are not in a last step of fewer are reset by the next collect, so maybe with its seed."""
+    assert StepLimit(n_step, np.arange(4), exact=exact).whole_steps == (None if steps is None else ("steps", steps))
+
+
 def test_an_environment_leaves_when_the_others_are_enough():
     goal = EpisodeLimit(5, 3)
     assert goal.ready.tolist() == [0, 1, 2]

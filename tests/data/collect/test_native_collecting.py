@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import rlfast
+from rlfast._core import collect
 from rlfast.data import Batch, Collector, CollectStats, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
 from rlfast.policy import DiscreteSACPolicy, DQNPolicy, PGPolicy, RandomPolicy, SACPolicy, TD3Policy
@@ -210,15 +211,16 @@ def test_prioritized_rows_and_one_ring():
     assert np.array_equal(*rows)
 
 
+@pytest.mark.parametrize("make", [dqn, pg])
 @pytest.mark.parametrize("envs", [native, resetting, within])
-def test_rows_that_must_not_be_lost_are_not_overwritten(envs):
-    one = collector(dqn(), envs(), True, VectorReplayBuffer(ENVS * 20, ENVS))
+def test_rows_that_must_not_be_lost_are_not_overwritten(envs, make):
+    one = collector(make(), envs(), True, VectorReplayBuffer(ENVS * 20, ENVS))
     one.collect(n_step=8)
     with one.without_overwriting(), pytest.raises(ValueError, match="has filled the 20 rows"):
         one.collect(n_step=ENVS * 30)
     assert one.collect_step == 8
     with one.without_overwriting():
-        one.collect(n_step=ENVS * 20)
+        one.collect(n_step=ENVS * 17)  # some make more where others only reset
 
 
 def test_steps_that_only_reset_take_no_row():
@@ -228,6 +230,25 @@ def test_steps_that_only_reset_take_no_row():
     assert stats.n_collected_episodes > ENVS
     assert len(one.buffer) == stats.n_collected_steps
     assert ENVS * 96 <= stats.n_collected_steps < ENVS * 97
+
+
+def test_numbers_drawn_for_a_collect_that_raised_are_not_used_by_the_next(monkeypatch):
+    def interrupted(*args, **options):
+        collect(*args, **options)
+        raise KeyboardInterrupt
+
+    rows = []
+    for interrupt in (False, True):
+        one = collector(pg(), native(), True)
+        one.collect(n_step=8)
+        if interrupt:
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr("rlfast.data.collect.native.collect", interrupted)
+                one.collect(n_step=40)
+        torch.manual_seed(5)
+        one.collect(n_step=160, reset_before_collect=True, gym_reset_kwargs={"seed": 1})
+        rows.append(one.buffer[one.buffer.sample_indices(0)].obs[-20:])
+    assert np.array_equal(*rows)
 
 
 def test_weights_are_those_of_the_moment():

@@ -230,6 +230,8 @@ class Collector(NativeCollecting):
             self._run_until(limit, tally, options, reset_kwargs)
         except BaseException:  # a step may have been taken but not stored, so the running episodes cannot go on
             self._stale[:] = True
+            if self._chooser is not None:
+                self._chooser.forget()
             raise
         finally:
             self._unseeded = None

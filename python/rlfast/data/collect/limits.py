@@ -67,8 +67,8 @@ class StepLimit(Limit):
 
     @property
     def whole_steps(self) -> tuple[str, Any] | None:
-        """All vector steps but the last, whose transitions the collector keeps for the next actions."""
-        steps = (self._missing - 1) // len(self._all)
+        """All vector steps of all environments but the last, whose transitions the next actions may need."""
+        steps = (self._missing if self._exact else self._missing + len(self._all) - 1) // len(self._all) - 1
         return ("steps", steps) if steps > 0 else None
 
     def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002

@@ -114,6 +114,8 @@ class NativeCollecting(HookCalls):
             draws = None
             if whole[0] == "steps":
                 whole = "steps", min(whole[1], self._room(limit), _LONGEST)
+                if not whole[1]:  # the next vector step tells which environment has no row left
+                    return False
                 draws = self._chooser.draw_ahead(whole[1], self.env_num)
             return self._collect_in_rust(limit, tally, whole, {"explore": explore, "draws": draws, "real": real})
         except (NotNativeError, SchemaMismatch):

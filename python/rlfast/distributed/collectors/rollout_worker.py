@@ -132,6 +132,10 @@ class JointChooser:
         act = self._chooser.choose(obs[given])
         return None if act is None else act[own]
 
+    def forget(self) -> None:
+        """Drops unused random numbers; see :meth:`rlfast.policy.native.choosers.Chooser.forget`."""
+        self._chooser.forget()
+
 
 class RolloutOrder(NamedTuple):
     """What a collector is to do."""

@@ -117,6 +117,9 @@ class Chooser:
         :param steps: for so many vector steps.
         """
 
+    def forget(self) -> None:
+        """Drop numbers of :meth:`draw_ahead` that were not used, as the collect that drew them has raised."""
+
 
 def row_of(obs: Any) -> Any:
     """Return one observation as a batch of one row; what is no array and no number stays as it is.
@@ -168,6 +171,10 @@ class DrawsAhead:
     def used(self, steps: int) -> None:
         """Record that the numbers were used; see :meth:`Chooser.used`."""
         del self._ahead[:steps]
+
+    def forget(self) -> None:
+        """Drop the numbers that were drawn ahead; see :meth:`Chooser.forget`."""
+        self._ahead.clear()
 
 
 class ClockChooser(DrawsAhead, Chooser):
