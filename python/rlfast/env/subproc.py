@@ -10,9 +10,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
+from rlfast.env.backends.base import Backend
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
-from rlfast.env.process.placement import choose
+from rlfast.env.process.placement import choose, split
 from rlfast.env.spaces.batching import ObservationMode
 from rlfast.env.vector.arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.vector.base import BaseVectorEnv
@@ -41,9 +42,10 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param on_error: ``"raise"`` raises the error of an environment; ``"restart"`` rebuilds the environment.
     :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
         supports.
-    :param placement: ``"process"``, or ``"auto"`` to measure the environments in temporary processes and to run them in
-        this process, without isolation, if that is as fast. The attribute ``placement`` is the choice, and a
-        log message of this module's logger gives the reason.
+    :param placement: ``"process"``; ``"split"`` to run one worker's share of the environments in this process, without
+        isolation, while the workers step the others; or ``"auto"`` to measure the environments in temporary processes
+        and to run them where a step takes the least time: in workers, split, or all ``"in-process"``. The attribute
+        ``placement`` is the choice, and a log message of this module's logger gives the reason.
     :param observation_mode: see :class:`BaseVectorEnv`.
     :param shared_memory: accepted for compatibility with Gymnasium and ignored: arrays always go through shared memory.
     :param copy: accepted for compatibility with Gymnasium and ignored: returned observations are never overwritten.
@@ -86,25 +88,30 @@ class SubprocVectorEnv(BaseVectorEnv):
         wait_num = check_waiting(len(env_fns), wait_num, timeout)
         self._env_fns = env_fns
         strict = mode is not None
-        if placement not in {"process", "auto"}:
-            raise ValueError(f'placement must be "process" or "auto", got {placement!r}')
+        if placement not in {"process", "auto", "split"}:
+            raise ValueError(f'placement must be "process", "split" or "auto", got {placement!r}')
+        by_default = step_timeout is None and on_error == "raise"
+        if placement == "split" and not by_default:
+            raise ValueError(
+                'step_timeout and on_error="restart" need environments in processes of their own: use '
+                'placement="process" in place of "split"'
+            )
         if placement == "auto":
-            choice = choose(env_fns, num_workers, context)
-            _log.info("environments run %s: %s", choice.placement, choice.reason)
-            if choice.placement == "in-process":
-                here = InProcess(env_fns, mode or AutoresetMode.DISABLED, as_space=strict or None)
-                self._attach(here, wait_num, timeout, mode, observation_mode)
-                return
-        backend = ProcessBackend(
-            env_fns,
-            num_workers=num_workers,
-            autoreset_mode=mode or AutoresetMode.DISABLED,
-            context=context,
-            step_timeout=step_timeout,
-            on_error=on_error,
-            doorbell=doorbell,
-            strict=strict,
-        )
+            choice = choose(
+                env_fns, num_workers, context, may_split=by_default and wait_num is None and timeout is None
+            )
+            placement = choice.placement
+            _log.info("environments run %s: %s", placement, choice.reason)
+        own = mode or AutoresetMode.DISABLED
+        options: dict[str, Any] = {"context": context, "step_timeout": step_timeout, "on_error": on_error}
+        options |= {"doorbell": doorbell, "autoreset_mode": own, "strict": strict}
+        backend: Backend
+        if placement == "process":
+            backend = ProcessBackend(env_fns, num_workers=num_workers, **options)
+        elif placement == "split":
+            backend = split(env_fns, num_workers, **options)
+        else:
+            backend = InProcess(env_fns, own, as_space=strict or None)
         self._attach(backend, wait_num, timeout, mode, observation_mode)
 
     @property
@@ -114,12 +121,12 @@ class SubprocVectorEnv(BaseVectorEnv):
 
 
 class ShmemVectorEnv(SubprocVectorEnv):
-    """A vector environment that runs where it is fastest: in worker processes that share memory, or in this process.
+    """A vector environment that runs where it is fastest: in worker processes, in this process, or in both.
 
-    It is a :class:`SubprocVectorEnv` whose ``placement`` is ``"auto"`` by default. The default is ``"process"`` if an
-    argument is given that only worker processes support: ``wait_num``, ``timeout``, ``context``, ``num_workers``,
-    ``step_timeout``, ``doorbell``, or ``on_error="restart"``. To isolate the environments from this process, use
-    :class:`SubprocVectorEnv` or ``placement="process"``.
+    It shares memory with its workers. It is a :class:`SubprocVectorEnv` whose ``placement`` is ``"auto"`` by default.
+    The default is ``"process"`` if an argument is given that only worker processes support: ``wait_num``, ``timeout``,
+    ``context``, ``num_workers``, ``step_timeout``, ``doorbell``, or ``on_error="restart"``. To isolate the environments
+    from this process, use :class:`SubprocVectorEnv` or ``placement="process"``.
 
     :param env_fns: one callable per environment.
     :param wait_num: see :class:`BaseVectorEnv`.

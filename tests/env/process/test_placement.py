@@ -7,7 +7,7 @@ from faulty import Faulty, Sampled, Slow
 from machine import PATIENCE
 from rlfast.env import ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.process import placement as module
-from rlfast.env.process.placement import Measurement, choose, measure, measure_in_workers
+from rlfast.env.process.placement import Measurement, choose, measure, measure_in_workers, measure_split
 from scripted import Scripted
 
 
@@ -72,6 +72,53 @@ def test_processes_that_promise_a_gain_are_tried(steps):
     assert choice == module.Choice("process", "the environments could not be measured: ValueError: no")
     steps.setattr(module, "_TRIAL", 0.01)
     assert choose([lambda: Slow(0.004)] * 8).placement == "process"  # long enough to be sure of it
+
+
+def test_a_share_stays_where_that_is_clearly_quicker(steps):
+    steps.setattr(module, "_TRIAL", 1.0)
+    steps.setattr(module, "measure_in_workers", lambda *_: 0.024)
+    fns = [lambda: Slow(0.004)] * 8  # 0.032 s alone
+    for both, placement in [(0.021, "split"), (0.023, "process"), (float("inf"), "process")]:
+        steps.setattr(module, "measure_split", lambda *_, both=both: both)
+        choice = choose(fns, 2, "fork", may_split=True)
+        assert (choice.placement, f", {both * 1e6:.3g} us in both" in choice.reason) == (placement, both < 1)
+        assert choose(fns).placement == "process"
+    steps.setattr(module, "measure_in_workers", lambda *_: 1.0)
+    for both, placement in [(0.028, "split"), (0.03, "in-process")]:
+        steps.setattr(module, "measure_split", lambda *_, both=both: both)
+        assert choose(fns, may_split=True).placement == placement
+    steps.setattr(module, "_TRIAL", 0.03)  # so long that a worker's isolation costs nothing
+    assert choose(fns, may_split=True).placement == "process"
+    steps.setattr(module, "_TRIAL", 1.0)
+    steps.setattr(module, "measure_split", lambda *_: 1 / 0)
+    assert "could not be measured: ZeroDivisionError" in choose(fns, may_split=True).reason
+    quick = [lambda: Slow(20e-6)] * 8  # a worker more would have to be woken for them
+    steps.setattr(module, "measure_split", lambda *_: 0.0)
+    assert (choose(quick).placement, choose(quick, may_split=True).placement) == ("in-process", "split")
+
+
+@pytest.mark.parametrize(
+    ("options", "may_split"), [({}, True), ({"wait_num": 1}, False), ({"timeout": 1.0}, False),
+                               ({"step_timeout": 9.0}, False), ({"on_error": "restart"}, False)]
+)  # fmt: skip
+def test_only_what_a_share_in_this_process_can_do_is_split(monkeypatch, options, may_split):
+    asked = []
+
+    def chosen(env_fns, num_workers, context, *, may_split):
+        asked.append(may_split)
+        return module.Choice("split" if may_split else "process", "as told")
+
+    monkeypatch.setattr("rlfast.env.subproc.choose", chosen)
+    with SubprocVectorEnv([Scripted] * 2, placement="auto", **options) as envs:
+        assert envs.placement == ("split" if may_split else "process")
+    assert asked == [may_split]
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_trial_of_a_split_steps_all_environments():
+    assert measure_split([lambda: Slow(0.004, length=3), lambda: Slow(0.002, length=2)], 2, None) >= 0.004
+    assert measure_split([lambda: Sampled("nested")] * 2, 2, "fork") > 0
+    assert measure_split([lambda: Sampled("text")] * 2, 2, "fork") == float("inf")
 
 
 @pytest.mark.usefixtures("patient")
@@ -140,5 +187,5 @@ def test_auto_says_what_it_chose(steps, caplog):
         assert f"environments run {placement}: a step of" in caplog.text
         assert envs.step([0] * 4)[0].tolist() == [[0, 1]] * 4
         envs.close()
-    with pytest.raises(ValueError, match='placement must be "process" or "auto"'):
+    with pytest.raises(ValueError, match='placement must be "process", "split" or "auto", got \'mars\''):
         SubprocVectorEnv([Scripted], placement="mars")

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.backends.workers import Workers, with_env_id
+from rlfast.env.backends.workers import Workers
 from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
 from rlfast.utils import tree
 
@@ -22,6 +22,7 @@ class InProcess(Workers):
     :param env_fns: one callable per environment.
     :param autoreset_mode: when an environment is reset after the end of an episode.
     :param as_space: as for :class:`~rlfast.env.backends.workers.Workers`.
+    :param first_id: as for :class:`~rlfast.env.backends.workers.Workers`.
     """
 
     placement = "in-process"
@@ -33,8 +34,9 @@ class InProcess(Workers):
         autoreset_mode: AutoresetMode,
         *,
         as_space: bool | None,
+        first_id: int = 0,
     ) -> None:
-        super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space)
+        super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space, first_id=first_id)
         self._pending_steps: list[tuple[int, Any]] = []  # environments and their actions
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
@@ -63,9 +65,9 @@ class InProcess(Workers):
                         is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
                         answers[i] = answer if is_usual else step_result(answer)
                 except Exception as error:
-                    self._failed[i] = with_env_id(error, i, f"step({action!r})")
+                    self._failed[i] = self._named(error, i, f"step({action!r})")
         except BaseException:  # Ctrl-C: the remaining environments will not be stepped
             for i, _ in pending:
                 if i not in answers and i not in self._failed:
-                    self._failed[i] = with_env_id(RuntimeError("the step was interrupted"), i, "step()")
+                    self._failed[i] = self._named(RuntimeError("the step was interrupted"), i, "step()")
             raise

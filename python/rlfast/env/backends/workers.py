@@ -47,6 +47,7 @@ class Workers(Backend):
         does not fit the space is an error. If False, observations are stacked without conversion, and those of
         different shapes become an array of objects. If None, observations are converted if they fit the space, and
         stacked without conversion otherwise.
+    :param first_id: the number by which exceptions name the first environment. Default: 0.
     """
 
     placement = "workers"
@@ -59,8 +60,9 @@ class Workers(Backend):
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
         *,
         as_space: bool | None = False,
+        first_id: int = 0,
     ) -> None:
-        self.num_envs = len(env_fns)
+        self.num_envs, self._first_id = len(env_fns), first_id
         self.autoreset_mode = autoreset_mode
         self.workers: list[EnvWorker] = []
         try:
@@ -132,7 +134,7 @@ class Workers(Backend):
             try:
                 self.workers[i].send(None, **request)
             except Exception as error:
-                pending.failures[i] = with_env_id(
+                pending.failures[i] = self._named(
                     error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})"
                 )
         return pending
@@ -146,7 +148,7 @@ class Workers(Backend):
                 try:
                     results[i] = reset_result(self.workers[i].recv())
                 except Exception as error:
-                    failures[i] = with_env_id(error, i, "reset()")
+                    failures[i] = self._named(error, i, "reset()")
         return results, failures
 
     def ready(self, count: int, timeout: float) -> bool:
@@ -184,7 +186,7 @@ class Workers(Backend):
                 else:
                     workers[i].send(action)
             except Exception as error:
-                self._failed[i] = with_env_id(error, i, f"step({action!r})")
+                self._failed[i] = self._named(error, i, f"step({action!r})")
         self._stepping.extend(numbers)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
@@ -208,9 +210,9 @@ class Workers(Backend):
             return self._rows(ids, [answers[i] for i in ids])
         except (TypeError, ValueError) as error:
             unusable = [i for i in ids if not _usable(answers[i])]
-            error.lost = ids  # type: ignore[union-attr]
+            error.lost = [self._first_id + i for i in ids]  # type: ignore[union-attr]
             if unusable:
-                with_env_id(error, unusable[0], f"step(), which gave {answers[unusable[0]]}")
+                self._named(error, unusable[0], f"step(), which gave {answers[unusable[0]]}")
             raise
         finally:
             self._answers, self._restarted = {}, {}
@@ -222,7 +224,7 @@ class Workers(Backend):
                 try:
                     self._answers[i] = self._answer(self.workers[i].recv(), i)
                 except Exception as error:
-                    self._failed[i] = with_env_id(error, i, "step()")
+                    self._failed[i] = self._named(error, i, "step()")
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:
         ready = [i for i in self._stepping if i in self._failed or i in self._answers]
@@ -269,6 +271,9 @@ class Workers(Backend):
                 self._resetting -= reset
             self._ended.update(i for i, over in zip(ids, rows.done.tolist(), strict=True) if over)
         return rows
+
+    def _named(self, error: Exception, i: int, during: str) -> Exception:
+        return with_env_id(error, self._first_id + i, during)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
