@@ -57,6 +57,7 @@ SOURCES = {
         upset={"gamma": 0.8, "n_step": 1, "eval_interval": 256},  # it looks a few steps ahead, and not to the edges
     ),
     "Pendulum-v1": Source("sac", {"stop_return": None}, medium_interval=128, medium_explores={"noise": 0.5}),
+    "HalfCheetah-v5": Source("sac", {}, medium_interval=2_000, medium_explores={"noise": 0.1}),
     "InvertedPendulum-v5": Source("sac", {}, medium_interval=250, medium_explores={"noise": 0.2}),
 }
 

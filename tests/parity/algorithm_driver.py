@@ -278,7 +278,7 @@ def gail(library, options):
     disc = library.fixed(library.common.MLP(6, 1, [16], device="cpu"))
     expert = library.data.ReplayBuffer(20)
     for _ in range(20):
-        row = {"obs": rng.normal(size=4).astype(np.float32), "act": rng.normal(size=2).astype(np.float32)}
+        row = {"obs": rng.normal(size=4).astype(np.float32), "act": rng.uniform(-1, 1, 2).astype(np.float32)}
         ends = {"rew": 0.0, "terminated": False, "truncated": False, "obs_next": row["obs"], "info": {}}
         expert.add(library.data.Batch(**row, **ends))
     optims = {"optim": sgd(torch.nn.ModuleList([actor, critic]), lr=0.005), "disc_optim": sgd(disc)}

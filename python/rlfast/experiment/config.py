@@ -270,12 +270,9 @@ class DeterministicConfig(OffPolicyConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntropyConfig(OffPolicyConfig):
-    """The settings of runs that maximise entropy beside returns: soft actor-critic and its variants."""
+class TemperatureConfig(RunConfig):
+    """The settings of runs that weigh entropy beside returns."""
 
-    env: str = "Pendulum-v1"
-    num_envs: PositiveInt = 1
-    collect_steps: PositiveInt = 1
     alpha: PositiveFloat = 0.2
     """The temperature, or where it starts."""
     auto_alpha: bool = True
@@ -297,6 +294,15 @@ class EntropyConfig(OffPolicyConfig):
             return FixedAlpha(self.alpha)
         target = -float(action_size) if self.target_entropy is None else self.target_entropy
         return AutoAlpha(target, math.log(self.alpha), adam(self.alpha_learning_rate))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntropyConfig(OffPolicyConfig, TemperatureConfig):
+    """The settings of runs that maximise entropy beside returns: soft actor-critic and its variants."""
+
+    env: str = "Pendulum-v1"
+    num_envs: PositiveInt = 1
+    collect_steps: PositiveInt = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,6 +140,11 @@ def test_settings_reach_their_parts(tiny):
     assert (iql.expectile, iql.temperature) == (0.9, 0.5)
     cql = built("cql", cql_weight=0.5, with_lagrange=False, num_repeat_actions=3, calibrated=False, clip_grad=0.0)
     assert (cql.cql_weight, cql.with_lagrange, cql.num_repeat_actions, cql.calibrated) == (0.5, False, 3, False)
+    assert not cql.backup_entropy
+    assert (cql.is_auto_alpha, cql.alpha.item(), cql.target_entropy) == (True, 1.0, -1.0)
+    assert built("cql", alpha=0.5, target_entropy=-3.0, backup_entropy=True).target_entropy == -3.0
+    fixed = built("cql", alpha=0.5, auto_alpha=False, backup_entropy=True)
+    assert (fixed.is_auto_alpha, fixed.alpha, fixed.backup_entropy) == (False, 0.5, True)
     bcq = built("bcq", phi=0.25, lmbda=0.5, forward_sampled_times=7)
     assert (bcq.actor_perturbation.phi, bcq.lmbda, bcq.forward_sampled_times) == (0.25, 0.5, 7)
 

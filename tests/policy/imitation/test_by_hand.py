@@ -137,6 +137,15 @@ class TestCQL:
         assert losses["critic1_loss"].item() == pytest.approx((target - 1.0) ** 2 + 3 * gap, rel=1e-5)
         assert {*losses} == {"actor_loss", "critic1_loss", "critic2_loss", "alpha"}
 
+    @pytest.mark.parametrize("backup_entropy", [True, False])
+    def test_the_entropy_in_targets(self, backup_entropy):
+        policy = cql(cql_weight=0.0, alpha=0.25, backup_entropy=backup_entropy)
+        policy.actor_optim = torch.optim.SGD(policy.actor.parameters(), lr=0.0)
+        losses, _ = policy.gradient_step(sample([[0.0]], [1.0], draws=self.draws()))
+        entropy = -0.25 * LOG_PROB if backup_entropy else 0.0
+        target = 1 + 0.5 * (min(2 * self.act + 1, 2 - self.act) + entropy)
+        assert losses["critic1_loss"].item() == pytest.approx((target - 1.0) ** 2, rel=1e-5)
+
     @pytest.mark.parametrize(("threshold", "rises"), [(-100.0, True), (100.0, False)])
     def test_the_multiplier_rises_while_the_penalty_is_above_its_threshold(self, threshold, rises):
         policy = cql(with_lagrange=True, lagrange_threshold=threshold, cql_alpha_lr=0.5, alpha_max=1.25)

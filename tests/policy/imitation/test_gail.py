@@ -38,11 +38,23 @@ def test_rewards_are_the_discriminators(head):
     batch, indices = buffer.sample(0)
     before = np.array(buffer.rew)
     done = policy.process_fn(batch, buffer, indices)
-    act = batch.act if head == "normal" else nn.functional.one_hot(batch.act, 3)
+    assert head == "categorical" or (batch.act.abs() > 1).any()
+    act = torch.as_tensor(batch.act)  # continuous actions count as the environment gets them
+    act = act.clamp(-1, 1) if head == "normal" else nn.functional.one_hot(act, 3)
     with torch.no_grad():
         logits = policy.disc_net(torch.cat([torch.as_tensor(batch.obs), act.float()], dim=1)).flatten()
     assert done.rew == pytest.approx(-np.log(1 - torch.sigmoid(logits).numpy()), rel=1e-4)
     assert np.array_equal(buffer.rew, before)  # those of the environment stay in the buffer
+
+
+@pytest.mark.parametrize(("method", "bounded"), [("clip", np.clip), ("tanh", np.tanh), (None, np.asarray)])
+def test_actions_are_compared_as_the_environment_gets_them(method, bounded):
+    policy, act = make_gail(action_bound_method=method), np.array([[-3.0, 0.5], [2.0, 0.0]], np.float32)
+    obs, bounds = np.zeros((2, 4), np.float32), (-1.0, 1.0) if method == "clip" else ()
+    with torch.no_grad():
+        told = policy.disc(Batch(obs=obs, act=act))
+        wanted = policy.disc_net(torch.as_tensor(np.concatenate([obs, bounded(act, *bounds)], axis=1)))
+    assert told.flatten().tolist() == pytest.approx(wanted.flatten().tolist(), rel=1e-6)
 
 
 def test_it_learns_to_tell_the_expert_and_then_to_be_like_it():

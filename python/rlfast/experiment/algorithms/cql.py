@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig
-from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
+from rlfast.experiment.config import OfflineControlConfig, TemperatureConfig
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -17,9 +17,13 @@ SUMMARY = "conservative Q-learning, from data with continuous actions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OfflineControlConfig):
+class Config(OfflineControlConfig, TemperatureConfig):
     """Conservative Q-learning."""
 
+    alpha: PositiveFloat = 1.0
+    """The temperature, or where it starts."""
+    backup_entropy: bool = False
+    """Whether targets contain the entropy of the policy."""
     cql_weight: NonNegativeFloat = 1.0
     """Weight of the penalty on values of actions that are not in the data."""
     with_lagrange: bool = True
@@ -41,10 +45,9 @@ PRESETS: dict[str, Config] = {}
 
 def build(config: Config, networks: Networks) -> CQLPolicy:
     """The policy, with an actor of squashed normal distributions and two critics."""
-    from rlfast.policy import AutoAlpha, CQLPolicy
+    from rlfast.policy import CQLPolicy
     from rlfast.utils.optim import adam
 
-    log_alpha, target = 0.0, -float(networks.action_size)
     optim = adam(config.learning_rate)
     return CQLPolicy(
         actor=networks.normal_actor(conditioned_sigma=True),
@@ -56,13 +59,14 @@ def build(config: Config, networks: Networks) -> CQLPolicy:
         tau=config.tau,
         gamma=config.gamma,
         estimation_step=config.n_step,
-        alpha=AutoAlpha(target, log_alpha, optim),
+        alpha=config.temperature(networks.action_size),
         cql_weight=config.cql_weight,
         with_lagrange=config.with_lagrange,
         lagrange_threshold=config.lagrange_threshold,
         cql_alpha_lr=config.cql_alpha_learning_rate,
         num_repeat_actions=config.num_repeat_actions,
         calibrated=config.calibrated,
+        backup_entropy=config.backup_entropy,
         clip_grad=config.clip_grad,
         compile=config.compile,
         **networks.spaces,

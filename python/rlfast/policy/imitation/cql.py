@@ -62,6 +62,8 @@ class CQLPolicy(ConservativeLearner):
     :param alpha_min: lower bound of :math:`\alpha'`. Default: 0.
     :param alpha_max: upper bound of :math:`\alpha'`. Default: 1e6.
     :param clip_grad: largest norm of each critic's gradient; 0 for no limit. Default: 1.
+    :param backup_entropy: whether targets contain the entropy of the policy, as those of soft actor-critic do. Where the
+        penalty makes values steep, a learned ``alpha`` grows, and values drift away by its entropy. Default: True.
     :param calibrated: see above. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
     :param device: has no effect: the device is that of the networks.
     :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
@@ -102,6 +104,7 @@ class CQLPolicy(ConservativeLearner):
         alpha_max: NonNegativeFloat = 1e6,
         clip_grad: NonNegativeFloat = 1.0,
         calibrated: bool = True,
+        backup_entropy: bool = True,
         device: str | torch.device = "cpu",
         estimation_step: PositiveInt = 1,
         exploration_noise: BaseNoise | Literal["default"] | None = None,
@@ -136,6 +139,7 @@ class CQLPolicy(ConservativeLearner):
         self.cql_alpha_optim = torch.optim.Adam([self.cql_log_alpha], lr=cql_alpha_lr)
         self.min_action, self.max_action, self.num_repeat_actions = min_action, max_action, num_repeat_actions
         self.alpha_min, self.alpha_max, self.calibrated = alpha_min, alpha_max, calibrated
+        self.backup_entropy = backup_entropy
         self.extra_names = ("calibration_returns",) if calibrated else ()
         self.compile_update(compile, actor, critic, self.critic2)
 
@@ -149,7 +153,8 @@ class CQLPolicy(ConservativeLearner):
         with torch.no_grad():
             act, log_prob = self.actor_pred(sample.obs_next, noise_next)
             q1_B, q2_B = self.critic_values(sample.obs_next, act, old=True)
-            returns = self.returns_of(sample, soft_value(q1_B, q2_B, log_prob.flatten(), self.temperature.value))
+            alpha = self.temperature.value if self.backup_entropy else 0.0
+            returns = self.returns_of(sample, soft_value(q1_B, q2_B, log_prob.flatten(), alpha))
         q_B = self.critic_values(sample.obs, sample.act)
         sampled_BN = self.sampled_values(sample, *draws)
         pairs = zip(sampled_BN, q_B, strict=True)

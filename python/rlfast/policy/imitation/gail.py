@@ -50,7 +50,7 @@ class GAILPolicy(ClippedLearner):
     :param actor: see :class:`PPOPolicy`.
     :param expert_buffer: what the expert did; its actions are in the policy's form.
     :param disc_net: x, called with observations and actions concatenated, ``[B, state + action]``, where discrete
-        actions are one-hot; returns ``[B, 1]``.
+        actions are one-hot and continuous ones bounded by ``action_bound_method``; returns ``[B, 1]``.
     :param disc_optim: an optimizer of ``disc_net``, a factory, or None for a policy that only acts.
     :param disc_update_num: number of gradient steps of the discriminator on each roll-out. Default: 4.
     :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
@@ -130,11 +130,16 @@ class GAILPolicy(ClippedLearner):
     def disc(self, batch: Any) -> torch.Tensor:
         """Return the discriminator's logits, ``[B, 1]``, above 0 for the expert's.
 
+        Actions of a Box count as the environment gets them, bounded by ``action_bound_method``: unbounded draws of the
+        policy would differ from the expert's actions by their size alone.
+
         :param batch: a batch with ``obs`` and ``act``.
         """
         obs, act = (placed_like(self.disc_net, one) for one in (self.network_obs(batch.obs), batch.act))
         if isinstance(self.action_space, Discrete):
             act = functional.one_hot(act.long().flatten(), int(self.action_space.n))
+        elif self.action_bound_method is not None:
+            act = act.clamp(-1.0, 1.0) if self.action_bound_method == "clip" else act.tanh()
         return cast("torch.Tensor", self.disc_net(torch.cat([obs.flatten(1), act.flatten(1).to(obs.dtype)], dim=1)))
 
     def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
