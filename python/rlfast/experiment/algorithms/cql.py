@@ -40,7 +40,22 @@ class Config(OfflineControlConfig, TemperatureConfig):
     """Largest norm of each critic's gradient; 0 for no limit."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "Pendulum-v1": Config(
+        max_steps=10_000,
+        eval_interval=2_500,
+        hidden_sizes=(64, 64),
+        learning_rate=1e-3,
+        gamma=0.95,
+        tau=0.01,
+        alpha_learning_rate=1e-3,
+        target_entropy=-4.0,  # the expert's data are narrow, and a wide policy leaves them
+        cql_weight=20.0,
+        with_lagrange=False,
+        num_repeat_actions=4,
+        compile=True,
+    ),
+}
 
 
 def build(config: Config, networks: Networks) -> CQLPolicy:

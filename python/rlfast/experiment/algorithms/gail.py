@@ -40,6 +40,9 @@ class Config(AdvantageConfig, DataConfig):
 
 
 PRESETS = {
+    "Pendulum-v1": Config(
+        max_steps=200_000, eval_interval=20_480, learning_rate=1e-3, lr_schedule="linear", gamma=0.95
+    ),
     "InvertedPendulum-v5": Config(max_steps=65_536, learning_rate=1e-3, log_std=-0.5, disc_update_num=20),
 }
 

@@ -62,8 +62,8 @@ class CQLPolicy(ConservativeLearner):
     :param alpha_min: lower bound of :math:`\alpha'`. Default: 0.
     :param alpha_max: upper bound of :math:`\alpha'`. Default: 1e6.
     :param clip_grad: largest norm of each critic's gradient; 0 for no limit. Default: 1.
-    :param backup_entropy: whether targets contain the entropy of the policy, as those of soft actor-critic do. Where the
-        penalty makes values steep, a learned ``alpha`` grows, and values drift away by its entropy. Default: True.
+    :param backup_entropy: whether targets contain the entropy of the policy, as those of soft actor-critic do. Where
+        the penalty makes values steep, a learned ``alpha`` grows, and values drift away by its entropy. Default: True.
     :param calibrated: see above. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
     :param device: has no effect: the device is that of the networks.
     :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
