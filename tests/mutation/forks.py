@@ -8,33 +8,51 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
 import json
 import os
 import signal
 import sys
-import time
+import threading
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mutmut.mutation import trampoline
+from .swap import ACTIVE, activate, functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import CodeType, FrameType
 
     import pytest
 
 SPARE = 5  # a test is stuck when it computes for ten times the seconds that it took, and these, or takes six times that
+QUICK = 1.0  # seconds: after the tests that take these together, all other mutants come first
 FAILED = 1
-called: set[str] = set()  # the functions that have been called since this was last emptied
+called: set[CodeType] = set()  # what has been called since this was last emptied
+failures: list[str] = []  # of the tests of this process
 
 
-def pytest_configure() -> None:
+def _note_call(frame: FrameType, *_: object) -> None:
+    called.add(frame.f_code)
+
+
+def _trace(note: Callable[..., None] | None) -> None:
+    sys.settrace(note)
+    threading.settrace(note)
+
+
+def pytest_load_initial_conftests() -> None:
     """Notes the functions that are called while the tests are collected: nothing later can show their mutants."""
-    os.environ.pop("MUTANT_UNDER_TEST", None)  # processes that tests start shall note nothing
-    trampoline.record_trampoline_hit = lambda name, **_: called.add(name)
-    trampoline._mutant_under_test = "stats"
+    os.environ.pop(ACTIVE, None)
+    _trace(_note_call)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keeps how a test failed, to be told where no mutant is the cause."""
+    if report.failed:
+        failures.append(f"{report.nodeid}\n{report.longreprtext}\n")
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
@@ -42,35 +60,52 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
     :raises RuntimeError: the tests fail without a mutant.
     """
+    _trace(None)
+    collected = called.copy()
     if session.testsfailed or not session.items:
         raise RuntimeError("the tests cannot be collected")
     notes = Path(os.environ["MUTATION_RESULTS"])
     by = notes.with_suffix(".by")
-    took, tests_of, modules = _watch(session.items, notes.with_suffix(".stats"))
+    took, tests_of, modules = _watch(session.items, notes.with_suffix(".stats"), by)
     for module in modules:
         with suppress(Exception):  # a test made it up, or took away what it needs
             importlib.import_module(module)
     gc.collect()
     gc.freeze()  # or each fork would copy what the collector looks at
-    imported = called.copy()
+    imported = {name for name, mutants in functions.items() if mutants.original.__code__ in collected}
     quickest = sorted(session.items, key=lambda item: took[item.nodeid])
     if status := _in_fork(lambda: _run(session, quickest, {}, "", by)):
-        raise RuntimeError(f"the tests fail without a mutant when the quickest come first: {status}")
+        told = by.read_text(encoding="utf-8")
+        raise RuntimeError(f"the tests fail without a mutant when the quickest come first: {status}\n{told}")
     saw: Counter[tuple[str, str]] = Counter()  # a test that saw one mutant of a function will see others
-    for name, digest in json.loads(Path(os.environ["MUTATION_TASKS"]).read_text(encoding="utf-8")):
+    tasks = json.loads(Path(os.environ["MUTATION_TASKS"]).read_text(encoding="utf-8"))
+    left: dict[str, list[pytest.Item]] = {}  # the slower tests of mutants that the quick ones did not see
+    for name, digest in [*tasks, *tasks]:
         function = name.partition("__mutmut_")[0]
-        mine = [item for item in quickest if item.nodeid in tests_of.get(function, ())] or quickest
-        mine = sorted(mine, key=lambda item: took[item.nodeid] / (1 + 9 * saw[function, item.nodeid]))
-        status = _in_fork(lambda name=name, mine=mine: _run(session, mine, took, name, by))
+        if name not in left:
+            mine = [item for item in quickest if item.nodeid in tests_of.get(function, ())] or quickest
+            mine = sorted(mine, key=lambda item: took[item.nodeid] / (1 + 9 * saw[function, item.nodeid]))
+            costs = itertools.accumulate(took[item.nodeid] for item in mine)
+            quick = max(sum(cost <= QUICK for cost in costs), 1)
+            now, left[name] = mine[:quick], mine[quick:]
+        else:
+            now, left[name] = left[name], []
+        if not now:
+            continue
+        status = _in_fork(lambda name=name, now=now: _run(session, now, took, name, by))
         test = by.read_text(encoding="utf-8") if status == FAILED else ""
-        saw[function, test] += 1
+        if status:
+            saw[function, test] += 1
+            left[name] = []
         became = {"name": name, "digest": digest, "status": status, "imported": function in imported, "by": test}
         with notes.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(became) + "\n")
+            file.write(json.dumps(became | {"left": len(left[name])}) + "\n")
     return True
 
 
-def _watch(items: Sequence[pytest.Item], path: Path) -> tuple[dict[str, float], dict[str, list[str]], list[str]]:
+def _watch(
+    items: Sequence[pytest.Item], path: Path, by: Path
+) -> tuple[dict[str, float], dict[str, list[str]], list[str]]:
     """Runs all tests in a fork.
 
     :return: The seconds that each took, the tests that call each function, and the modules that they loaded: PyTorch
@@ -80,18 +115,22 @@ def _watch(items: Sequence[pytest.Item], path: Path) -> tuple[dict[str, float], 
 
     def watch() -> int:
         took, tests_of = {}, {}
+        _trace(_note_call)
         for item, after in zip(items, [*items[1:], None], strict=True):
             called.clear()
-            begun = time.perf_counter()
+            begun = sum(os.times()[:4])  # what it computed, and its processes: other work on the machine counts not
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-            took[item.nodeid] = time.perf_counter() - begun
-            for name in called:
-                tests_of.setdefault(name, []).append(item.nodeid)
+            took[item.nodeid] = sum(os.times()[:4]) - begun
+            for name, mutants in functions.items():
+                if mutants.original.__code__ in called:
+                    tests_of.setdefault(name, []).append(item.nodeid)
+        _trace(None)
         path.write_text(json.dumps([took, tests_of, [*sys.modules.keys() - loaded]]), encoding="utf-8")
+        by.write_text("\n".join(failures), encoding="utf-8")
         return items[0].session.testsfailed
 
     if status := _in_fork(watch):
-        raise RuntimeError(f"the tests fail without a mutant: {status}")
+        raise RuntimeError(f"the tests fail without a mutant: {status}\n{by.read_text(encoding='utf-8')}")
     took, tests_of, modules = json.loads(path.read_text(encoding="utf-8"))
     return took, tests_of, sorted(modules)
 
@@ -100,7 +139,7 @@ def _run(
     session: pytest.Session, items: Sequence[pytest.Item], took: Mapping[str, float], mutant: str, by: Path
 ) -> int:
     """Runs tests until one fails, whose name is written to ``by``, or a signal ends the process as one is stuck."""
-    trampoline.set_mutant_under_test(mutant)
+    activate(mutant)
     for item, after in zip(items, [*items[1:], None], strict=True):
         if item.nodeid in took:
             seconds = 10 * took[item.nodeid] + SPARE
@@ -108,7 +147,7 @@ def _run(
             signal.setitimer(signal.ITIMER_REAL, 6 * seconds)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         if session.testsfailed:
-            by.write_text(item.nodeid, encoding="utf-8")
+            by.write_text(item.nodeid if mutant else "\n".join(failures), encoding="utf-8")
             return FAILED
     return 0
 

@@ -1,8 +1,9 @@
 """Mutation testing: changes sources a token at a time, as mutmut does, and runs the tests that mirror them.
 
-``PYTHONPATH=tests python -m mutation.run [AREA ...]``. A run that was stopped goes on where it was: a mutant that a
-test has seen is tried again when its function changes, and one that lived each time. The exit status is 1 when a mutant
-lives that ``survivors.toml`` gives no reason for. The work is done on a copy of the sources, under ``build/mutation``.
+``PYTHONPATH=tests python -m mutation.run [AREA[:WORD] ...]`` tries areas, or the mutants with a word in their names,
+such as a module. A run that was stopped goes on where it was: a mutant that a test has seen is tried again when its
+function changes, and one that lived each time. The exit status is 1 when a mutant lives that ``survivors.toml``
+gives no reason for. The work is done on a copy of the sources, under ``build/mutation``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import sources
 from .sources import Mutant, environment, mutate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 BUILD = sources.ROOT / "build" / "mutation"
 SURVIVORS = Path(__file__).with_name("survivors.toml")
@@ -84,18 +88,22 @@ AREAS = {
 }
 
 
-def tried(name: str, area: Area) -> list[tuple[Mutant, int]]:
-    """All mutants of an area, and how the tests of each ended: 0 where none saw it, below 0 where one was stuck.
+def tried(name: str, area: Area, reasons: Mapping[Mutant, str], word: str = "") -> list[tuple[Mutant, int]]:
+    """The mutants of an area, and how the tests of each ended: 0 where none saw it, below 0 where one was stuck.
 
+    :param reasons: Those that may live, which are tried last.
+    :param word: Mutants without it in their names are left out.
     :raises RuntimeError: the tests fail without a mutant.
     """
     tree, tasks, results = (BUILD / name / part for part in ("tree", "tasks.json", "results.jsonl"))
-    mutants = mutate(tree, area.sources)
+    every = mutate(tree, area.sources)
+    mutants = {key: one for key, one in every.items() if word in key}
     notes = noted(results)
-    kept = [notes[key] for key, (_, digest) in mutants.items() if key in notes and notes[key]["digest"] == digest]
+    kept = [notes[key] for key, (_, digest) in every.items() if key in notes and notes[key]["digest"] == digest]
     seen = {one["name"]: one for one in kept if one["status"]}
     results.write_text("".join(json.dumps(one) + "\n" for one in seen.values()), encoding="utf-8")
     left = [(key, digest) for key, (_, digest) in mutants.items() if key not in seen]
+    left.sort(key=lambda task: mutants[task[0]][0] in reasons)  # what is known to live, and takes all tests, comes last
     tasks.write_text(json.dumps(left), encoding="utf-8")
     if left:
         sys.stdout.write(f"{name}: {len(mutants)} mutants, {len(left)} of them to be tried\n")
@@ -105,7 +113,7 @@ def tried(name: str, area: Area) -> list[tuple[Mutant, int]]:
     if missing := mutants.keys() - notes.keys():
         raise RuntimeError(f"{len(missing)} mutants were not tried: see {BUILD / name / 'log'}")
     for key, one in notes.items():
-        if one["imported"] and not one["status"]:  # called while modules load, which the forked process had done
+        if key in mutants and one["imported"] and not one["status"]:  # called as modules load, before the fork
             one["status"] = _tests(area, tree, log=BUILD / name / "log_of_one", MUTANT_UNDER_TEST=key)
     return [(mutant, notes[key]["status"]) for key, (mutant, _) in mutants.items()]
 
@@ -133,13 +141,14 @@ def known() -> dict[Mutant, str]:
 
 def main(names: list[str]) -> int:
     """Runs the areas of these names, or all."""
-    if missing := set(names) - AREAS.keys():
+    parts = [name.partition(":")[::2] for name in names or AREAS]
+    if missing := {name for name, _ in parts} - AREAS.keys():
         sys.stderr.write(f"no area is called {', '.join(sorted(missing))}: there are {', '.join(AREAS)}\n")
         return 2
     reasons, living = known(), 0
-    for name in names or AREAS:
+    for name, word in parts:
         counts: Counter[str] = Counter()
-        for mutant, status in tried(name, AREAS[name]):
+        for mutant, status in tried(name, AREAS[name], reasons, word):
             reason = reasons.get(mutant)
             counts["stuck" if status < 0 else "seen" if status else "alive with a reason" if reason else "alive"] += 1
             if not status and not reason:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .swap import swapped
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -43,7 +45,7 @@ def mutate(tree: Path, patterns: Iterable[str]) -> dict[str, tuple[Mutant, str]]
     for path in sorted({path for pattern in patterns for path in package.glob(pattern)}):
         name = path.relative_to(package)
         mutated = file_mutation.mutate_file_contents(str(name), path.read_text(encoding="utf-8"))
-        (tree / name).write_text(mutated.code, encoding="utf-8")
+        (tree / name).write_text(swapped(mutated.code), encoding="utf-8")
         lines = mutated.code.splitlines()
         spans = {one: lines[span.start - 1 : span.end] for one, span in mutated.line_span_by_function_name.items()}
         for one in mutated.mutant_names:

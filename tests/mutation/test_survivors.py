@@ -1,5 +1,7 @@
 """The runner of mutants finds those that no test sees; those that may live change lines that exist, for a reason."""
 
+import re
+
 import pytest
 
 from mutation import run, sources
@@ -38,6 +40,8 @@ def test_a_mutant_is_read_from_the_lines_of_both_functions():
 
 
 MODULE = """
+import warnings
+
 def add(a, b):
     return a + b
 
@@ -56,6 +60,15 @@ LIMIT = limit()
 
 def elsewhere(a):
     return a * 3
+
+def old(a):
+    warnings.warn("this name is old", FutureWarning, stacklevel=2)
+    return a
+
+class Pair(tuple):
+    def count(self, one):
+        found = super().count(one)
+        return found
 """
 ENDLESS = """
 def down(a):
@@ -64,7 +77,7 @@ def down(a):
     return a
 """
 TESTS = """
-import os, subprocess, sys
+import os, subprocess, sys, warnings
 import shape
 from endless import down
 
@@ -89,6 +102,17 @@ def test_check():
 
 def test_down():
     assert down(3) == 0
+
+def test_old():
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert shape.old(2) == 2
+    assert [(one.filename, one.category, str(one.message) == "None") for one in warned] == [
+        (__file__, FutureWarning, False)
+    ]
+
+def test_pair():
+    assert shape.Pair((1, 1, 2)).count(1) == 2
 
 def test_limit():
     assert shape.LIMIT == 3
@@ -131,6 +155,17 @@ def test_mutants_that_no_test_sees_are_told(shape, capsys):
     told = capsys.readouterr().out
     assert ", 5 of them to be tried" in told, "these, and three of what is called while the module loads"
     assert "alive" not in told
+
+
+def test_the_mutants_of_a_part_are_tried_alone(shape, capsys):
+    assert run.main(["shape:unseen"]) == 1
+    assert "shape: 2 mutants, 2 of them to be tried" in capsys.readouterr().out
+    assert run.main(["shape:add"]) == 0
+    assert run.main(["shape"]) == 1, "what a part showed is kept"
+    told = capsys.readouterr().out
+    assert "\nshape: 2 alive, " in told
+    every, left = map(int, re.findall(r"shape: (\d+) mutants, (\d+) of them", told)[-1])
+    assert left == every - 1, "add has one mutant"
 
 
 def test_a_mutant_that_never_ends_is_stopped(shape, capsys, monkeypatch):

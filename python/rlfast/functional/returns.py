@@ -285,11 +285,8 @@ def _of_one_type(floats: _Arrays) -> _Arrays:
     """Convert floats and integers to the widest float type among the arrays."""
     arrays = tuple(None if array is None else np.asarray(array) for array in floats)
     kinds = {array.dtype for array in arrays if array is not None}
-    if len(kinds) == 1 and kinds <= _FLOATS:
-        return arrays
     floating = [kind for kind in kinds if kind.kind == "f"]
     widest = np.result_type(*floating) if floating else np.dtype(np.float64)
-    return tuple(array.astype(widest) if array is not None and array.dtype.kind in "fiu" else array for array in arrays)
-
-
-_FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
+    return tuple(
+        np.asarray(array, widest) if array is not None and array.dtype.kind in "fiu" else array for array in arrays
+    )
