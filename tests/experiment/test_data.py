@@ -160,6 +160,15 @@ def test_observations_are_scaled_by_the_data():
     envs.close()
 
 
+def test_scaled_observations_are_not_cut_to_integers():
+    buffer = ReplayBuffer(4)
+    for t in range(4):
+        buffer.append(obs=[t, 0], act=0, rew=0.0, terminated=False, truncated=False, obs_next=[t + 1, 0])
+    with pytest.raises(ValueError, match="observations of the data are int64, and scaled ones are not"):
+        normalize_by_data(buffer, None)
+    assert buffer.obs[:, 0].tolist() == [0, 1, 2, 3]
+
+
 def test_returns_and_lengths_of_episodes():
     def figures(buffer):
         return [figure.tolist() for figure in returns_of(BufferSource(buffer))]

@@ -56,10 +56,13 @@ def normalize_by_data(buffer: ReplayBuffer, envs: VectorEnvNormObs) -> None:
 
     :param buffer: the data, which is changed.
     :param envs: the environments, whose statistics are set.
+    :raises ValueError: if the observations of the data are integers, whose column cannot hold scaled ones.
     """
     statistics = RunningMeanStd()
     rows = buffer.sample_indices(0)
     obs, obs_next = buffer.obs[rows], buffer.get(rows, "obs_next")
+    if obs.dtype.kind != "f":
+        raise ValueError(f"observations of the data are {obs.dtype}, and scaled ones are not: set normalize_obs=False")
     statistics.update(obs)
     envs.set_obs_rms(statistics)
     columns = buffer._meta  # noqa: SLF001 (two columns that are stored as one)

@@ -185,6 +185,45 @@ def test_merging(tmp_path, kind):
     assert found["rew"].shape == (19,)
 
 
+def numbers(dtype, step, *, obs_shape=(3,)):
+    buffer = ReplayBuffer(6)
+    for t in range(6):
+        obs, obs_next = (np.full(obs_shape, t * step + k * step, dtype) for k in range(2))
+        row = {"obs": obs, "act": np.full(1, t * step, dtype), "rew": 1.5 * t, "obs_next": obs_next}
+        buffer.add(Batch(**row, terminated=t == 5, truncated=False))
+    return buffer
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "hdf5", "d4rl"])
+@pytest.mark.parametrize(
+    ("second", "match"),
+    [
+        (numbers(np.float64, 0.25), "obs got float64, but its column holds int64"),
+        (numbers(np.float32, 0.25), "0.25 at .* would become 0"),
+        (numbers(np.int64, 1, obs_shape=(2,)), r"rows of shapes \(2,\) and \(3,\)"),
+        (numbers(np.int64, 1, obs_shape=()), r"rows of shapes \(\) and \(3,\)"),
+    ],
+)
+def test_merging_loses_no_numbers(tmp_path, kind, second, match):
+    sources = [BufferSource(numbers(np.int64, 1)), BufferSource(second)]
+    with pytest.raises(ValueError, match=f"do not fit together: .*{match}"):
+        write(sources, tmp_path / "merged", target(kind))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "hdf5", "d4rl"])
+def test_merging_gives_all_numbers_the_first_type(tmp_path, kind):
+    """Where they fit: integers among floats, doubles among singles."""
+    kinds = [(np.float32, 0.25), (np.int64, 1), (np.float64, 0.5)]
+    sources = [BufferSource(numbers(*each)) for each in kinds]
+    write(sources, tmp_path / "merged", target(kind))
+    found = all_of(open_source(str(tmp_path / "merged")))
+    assert found["obs"].dtype == found["obs_next"].dtype == np.float32
+    for name in ("obs", "obs_next"):
+        wanted = np.concatenate([all_of(source)[name] for source in sources])
+        assert np.array_equal(found[name], wanted)
+
+
 @pytest.mark.parametrize("kind", ["snapshot", "hdf5", "minari"])
 def test_infos_are_kept(tmp_path, kind):
     write([BufferSource(episodes(5, 2, info=True))], tmp_path / "a", target(kind))

@@ -13,16 +13,17 @@ with needed_by("rlfast.data.datasets"):
 
 
 def to_policy_form(act: Any, space: gym.Space[Any]) -> Any:
-    """Returns actions as policies give them: from -1 to 1, or counted from 0.
+    """Returns actions as policies give them: from -1 to 1, or counted from 0; those of a Box without finite bounds stay
+    as they are.
 
-    :param act: actions as the environment takes them.
+    :param act: actions as the environment takes them. Integers of a Box become float32.
     :param space: space of these actions.
     """
     if isinstance(space, gym.spaces.Discrete):
         return np.asarray(act) - space.start
-    if isinstance(space, gym.spaces.Box):
+    if isinstance(space, gym.spaces.Box) and _has_bounds(space):
         width = np.maximum(space.high - space.low, np.finfo(np.float32).eps)
-        return ((np.asarray(act) - space.low) * 2.0 / width - 1.0).astype(act.dtype)
+        return ((np.asarray(act) - space.low) * 2.0 / width - 1.0).astype(_real(act))
     return act
 
 
@@ -34,7 +35,16 @@ def to_environment_form(act: Any, space: gym.Space[Any]) -> Any:
     """
     if isinstance(space, gym.spaces.Discrete):
         return np.asarray(act) + space.start
-    if isinstance(space, gym.spaces.Box):
+    if isinstance(space, gym.spaces.Box) and _has_bounds(space):
         share = (np.clip(act, -1.0, 1.0) + 1.0) / 2.0
-        return (space.low + share * (space.high - space.low)).astype(act.dtype)
+        return (space.low + share * (space.high - space.low)).astype(_real(act))
     return act
+
+
+def _has_bounds(space: gym.spaces.Box) -> bool:
+    return bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
+
+
+def _real(act: Any) -> np.dtype[Any]:
+    """Returns the dtype of scaled actions, which are no integers."""
+    return act.dtype if act.dtype.kind == "f" else np.dtype(np.float32)

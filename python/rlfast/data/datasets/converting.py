@@ -15,7 +15,7 @@ from rlfast.data.datasets.actions import to_environment_form, to_policy_form
 from rlfast.data.datasets.buffers import SnapshotWriter
 from rlfast.data.datasets.d4rl import D4rlWriter
 from rlfast.data.datasets.minari import MinariSource, MinariWriter
-from rlfast.data.datasets.parts import BASIC, Part, cut_off, stacked
+from rlfast.data.datasets.parts import BASIC, Part, alike, cut_off, stacked
 from rlfast.data.datasets.tianshou import TianshouWriter
 from rlfast.data.schema import flatten, nest
 from rlfast.utils import tree
@@ -84,7 +84,7 @@ def write(
     paths = [out] if size == total else [_numbered(out, k, number) for k in range(number)]
     if target.kind == "minari" and (there := [path for path in paths if path.exists()]):
         raise FileExistsError(f"{there[0]} is there already: remove it, or choose another name")
-    rows = _cut(_prepared(sources, target, total), size)
+    rows = _cut(alike(_prepared(sources, target, total)), size)
     with _staged(paths) as temporary:
         for k, path in enumerate(temporary):
             length = min(size, total - k * size)

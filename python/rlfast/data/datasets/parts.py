@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.data._leaves import Column, convert, dotted
+from rlfast.data.schema import flatten, nest
 from rlfast.utils import tree
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ Part: TypeAlias = dict[str, Any]
 BASIC = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 """The columns of each part."""
 
+_NUMBERS = {*"biufc"}
 _PART_BYTES = 8 << 20
 _PART_ROWS = 1 << 14
 
@@ -127,6 +130,34 @@ def cut_off(part: Part) -> None:
     """
     part["truncated"] = np.array(part["truncated"], np.bool_)
     part["truncated"][-1] |= not part["terminated"][-1]
+
+
+def alike(parts: Iterable[Part]) -> Iterator[Part]:
+    """Returns parts with the dtypes and the shapes of the first one, which files of arrays need.
+
+    :param parts: the parts. Columns of objects and of text are left as they are.
+    :raises ValueError: if values would change by more than rounding to a float of lower precision, or shapes differ.
+    """
+    columns: dict[Any, Any] = {}
+    for part in parts:
+        leaves = flatten(part)[0]
+        for path, leaf in leaves.items():
+            first = columns.setdefault(path, Column(leaf.dtype, leaf.shape[1:]))
+            same = (leaf.dtype, leaf.shape[1:]) == (first.dtype, first.shape)
+            if same or {leaf.dtype.kind, first.dtype.kind} - _NUMBERS:
+                continue
+            if _squeezed(leaf.shape[1:]) != _squeezed(first.shape):
+                shapes = f"{leaf.shape[1:]} and {first.shape}"
+                raise ValueError(f"the datasets do not fit together: {dotted(path)} has rows of shapes {shapes}")
+            try:
+                leaves[path] = convert(leaf, first.dtype, path).reshape(len(leaf), *first.shape)
+            except TypeError as error:
+                raise ValueError(f"the datasets do not fit together: {error}") from error
+        yield nest(leaves)
+
+
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(length for length in shape if length != 1)
 
 
 def stacked(parts: Iterable[Part], stack_num: int) -> Iterator[Part]:
