@@ -101,8 +101,11 @@ def _unpickled(kind: type[EnvFailure], text: str, where: dict[str, Any], cause: 
     return failure
 
 
-class ClosedEnvsError(ClosedEnvironmentError, RuntimeError):
-    """The vector environment is closed."""
+class ClosedEnvsError(ClosedEnvironmentError, RuntimeError, AssertionError):
+    """The vector environment is closed.
+
+    It is also an ``AssertionError``, which Tianshou raises in this case.
+    """
 
 
 class NoEpisodeError(ResetNeeded, RuntimeError, AssertionError):
@@ -112,8 +115,10 @@ class NoEpisodeError(ResetNeeded, RuntimeError, AssertionError):
     """
 
 
-class PendingError(AlreadyPendingCallError, RuntimeError):
+class PendingError(AlreadyPendingCallError, RuntimeError, AssertionError):
     """A call was made while an earlier call is pending, whose result must be received first.
+
+    It is also an ``AssertionError``, which Tianshou raises in this case.
 
     :param name: the pending call: ``"step"``, ``"reset"`` or ``"call"``.
     """

@@ -173,3 +173,19 @@ def test_numbers_without_a_box_are_scaled(space, values, dtype):
     assert obs.dtype == dtype
     envs.load_state_dict(envs.state_dict())
     assert envs.step([0, 0])[0].shape == obs.shape
+
+
+def test_without_statistics_observations_stay_as_they_are():
+    envs, plain = make(), make().venv
+    envs.set_obs_rms(None)
+    assert envs.get_obs_rms() is None
+    assert envs.single_observation_space == plain.single_observation_space
+    np.testing.assert_array_equal(envs.reset()[0], plain.reset()[0])
+    np.testing.assert_array_equal(envs.step([0, 0])[0], plain.step([0, 0])[0])
+    assert envs.state_dict() == {}
+    other = make()
+    other.load_state_dict(envs.state_dict())
+    assert other.obs_rms is None
+    other.load_state_dict({"mean": np.array([1.0, 5.0]), "var": np.array([4.0, 1.0]), "count": 3})
+    other.update_obs_rms = False
+    np.testing.assert_allclose(other.reset()[0], [[-0.5, 0], [-0.5, 0]], atol=1e-6)

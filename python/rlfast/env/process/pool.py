@@ -37,6 +37,7 @@ from rlfast.env.process.results import StepResults
 from rlfast.env.process.worker_group import WorkerGroup, failed
 from rlfast.env.spaces.batching import common
 from rlfast.env.spaces.collation import fitted
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.runtime.cores import cores
 
 Ids = NDArray[np.int64]
@@ -215,7 +216,7 @@ class ProcessBackend(RecoveringBackend):
         fitting = []
         for number, leaf, values in self._parts(actions):
             if len(values) != len(ids):
-                raise ValueError(f"got {len(values)} actions for {len(ids)} environments: give one action for each")
+                raise ArgumentError(f"got {len(values)} actions for {len(ids)} environments: give one action for each")
             array = None
             if isinstance(leaf, Array):
                 array = fitted(np.asarray(values), (len(ids), *leaf.shape), leaf.dtype)

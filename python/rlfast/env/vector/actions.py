@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rlfast.env.backends.base import Tree
 from rlfast.env.spaces.batching import ARRAY_SPACES, Space
 from rlfast.env.spaces.collation import collate_as
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.tree import as_host, object_array
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
@@ -140,7 +141,7 @@ def object_rows(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
     :param actions: a sequence, array or tensor with one action for each environment.
     :param ids: the environments, ``(K,)`` int64.
     :return: an object array ``(K,)``.
-    :raises ValueError: the number of actions is not ``K``.
+    :raises ArgumentError: the number of actions is not ``K``.
     :raises TypeError: ``actions`` is a single action or a dict.
     """
     actions = as_host(actions)
@@ -154,7 +155,7 @@ def object_rows(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
             f"That is a single action for {len(ids)} environments: give one action for each"
         )
     if len(rows) != len(ids):
-        raise ValueError(f"got {len(rows)} actions for {len(ids)} environments: give one action for each")
+        raise ArgumentError(f"got {len(rows)} actions for {len(ids)} environments: give one action for each")
     return object_array(rows)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from rlfast.utils.arguments.checks import ArgumentError
+
 EnvFn: TypeAlias = Callable[[], gym.Env[Any, Any]]
 """A function that makes one environment."""
 Ids: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]]
@@ -69,14 +71,15 @@ def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> 
     :param wait_num: the number of environments to wait for; None or 0 means all.
     :param timeout: in seconds; None means no limit.
     :return: ``wait_num``, or None for all environments.
-    :raises ValueError: there is no environment, or ``wait_num`` or ``timeout`` is out of range.
+    :raises ValueError: there is no environment.
+    :raises ArgumentError: ``wait_num`` or ``timeout`` is out of range.
     """
     if env_num == 0:
         raise ValueError("a vector environment needs at least one environment, got an empty list")
     if wait_num and not 1 <= wait_num <= env_num:
-        raise ValueError(f"wait_num must be within 1 and {env_num}, the number of environments, got {wait_num}")
+        raise ArgumentError(f"wait_num must be within 1 and {env_num}, the number of environments, got {wait_num}")
     if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout must be positive (seconds) or None, got {timeout}")
+        raise ArgumentError(f"timeout must be positive (seconds) or None, got {timeout}")
     return wait_num or None
 
 

@@ -12,6 +12,7 @@ import gymnasium as gym
 
 from rlfast.env.spaces.batching import Space, declared
 from rlfast.env.state import capture, restore
+from rlfast.utils.arguments.checks import ArgumentError
 
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 """``(obs, rew, terminated, truncated, info)`` of one environment."""
@@ -24,10 +25,10 @@ def reset_result(result: Any) -> ResetResult:
 
     :param result: the returned value.
     :return: ``(obs, info)``.
-    :raises TypeError: ``result`` is not a pair ``(obs, info)``, as in Gymnasium.
+    :raises ArgumentError: ``result`` is not a pair ``(obs, info)``, as in Gymnasium.
     """
     if not (isinstance(result, tuple | list) and len(result) == 2 and hasattr(result[1], "keys")):
-        raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
+        raise ArgumentError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
     return result[0], result[1] if type(result[1]) is dict else dict(result[1])
 
 

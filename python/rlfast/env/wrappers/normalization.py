@@ -51,46 +51,57 @@ class VectorEnvNormObs(VectorEnvWrapper):
         self.update_obs_rms = update_obs_rms
         self.set_obs_rms(RunningMeanStd())
 
-    def set_obs_rms(self, obs_rms: RunningMeanStd) -> None:
+    def set_obs_rms(self, obs_rms: RunningMeanStd | None) -> None:
         """Replaces the statistics.
 
-        :param obs_rms: the new statistics, which are shared, not copied.
+        :param obs_rms: the new statistics, which are shared, not copied; None leaves observations as they are.
         """
         self.obs_rms = obs_rms
         space: Any = self.venv.single_observation_space
         self._dtype = None if space is None else _floating(np.dtype(space.dtype))
-        if self._dtype is not None:
+        if obs_rms is None:
+            self.single_observation_space = space
+        elif self._dtype is not None:
             bound = obs_rms.clip_max or np.inf
             self.single_observation_space = gym.spaces.Box(-bound, bound, space.shape, self._dtype.type)
 
-    def get_obs_rms(self) -> RunningMeanStd:
-        """Returns the statistics, which are shared, not copied."""
+    def get_obs_rms(self) -> RunningMeanStd | None:
+        """Returns the statistics, which are shared, not copied; None if observations are left as they are."""
         return self.obs_rms
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the statistics as plain data: float64 arrays ``mean`` and ``var`` with the shape of an observation
-        (``()`` before the first one), and the int ``count``.
+        (``()`` before the first one), and the int ``count``. It is empty without statistics.
         """
+        if self.obs_rms is None:
+            return {}
         return {"mean": self.obs_rms.mean.copy(), "var": self.obs_rms.var.copy(), "count": self.obs_rms.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what :meth:`state_dict` returned, in this wrapper and in all that share its statistics.
 
-        :param state: ``mean``, ``var`` and ``count``.
+        :param state: ``mean``, ``var`` and ``count``, or nothing.
         :raises ValueError: the statistics do not have the shape of an observation; nothing has changed.
         """
+        if not state:
+            self.set_obs_rms(None)
+            return
         mean, var = np.array(state["mean"], np.float64), np.array(state["var"], np.float64)
         space: Any = self.venv.single_observation_space
         shape = mean.shape if space is None else space.shape
         if mean.shape != var.shape or (mean.shape not in ((), shape)):
             raise ValueError(f"got statistics of shape {mean.shape} and {var.shape} for observations of shape {shape}")
-        self.obs_rms.mean, self.obs_rms.var, self.obs_rms.count = mean, var, int(state["count"])
+        obs_rms = self.obs_rms or RunningMeanStd()
+        obs_rms.mean, obs_rms.var, obs_rms.count = mean, var, int(state["count"])
+        self.set_obs_rms(obs_rms)
 
     def _norm_obs(self, obs: NDArray[Any]) -> NDArray[Any]:
+        if self.obs_rms is None:
+            return obs
         return self.obs_rms.norm(obs).astype(self._dtype or _floating(obs.dtype), copy=False)
 
     def _update_statistics(self, obs: NDArray[Any]) -> None:
-        if self.update_obs_rms:
+        if self.update_obs_rms and self.obs_rms is not None:
             self.obs_rms.update(obs)
 
     def reset_rows(

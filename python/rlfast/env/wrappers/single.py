@@ -9,6 +9,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.utils.arguments.checks import ArgumentError
+
 
 class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
     """Turns a ``Box`` action space into a ``MultiDiscrete`` one, with evenly spaced values along each dimension.
@@ -16,20 +18,22 @@ class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
     :param env: an environment with a bounded ``Box`` action space of shape ``(A,)``.
     :param action_per_dim: the number of values, bounds included: an int for all dimensions, or a list with one int for
         each dimension.
-    :raises TypeError: the action space is not a ``Box`` of shape ``(A,)``.
-    :raises ValueError: a bound is infinite, a dimension has fewer than two values, or the length of the list is not
-        ``A``.
+    :raises ArgumentError: the action space is not a ``Box`` of shape ``(A,)``, a dimension has fewer than two values,
+        or the length of the list is not ``A``.
+    :raises ValueError: a bound is infinite.
     """
 
     def __init__(self, env: gym.Env[Any, Any], action_per_dim: int | list[int]) -> None:
         super().__init__(env)
         space = env.action_space
         if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-            raise TypeError(f"ContinuousToDiscrete needs a Box action space of one axis, got {space}")
+            raise ArgumentError(f"ContinuousToDiscrete needs a Box action space of one axis, got {space}")
         given = repeat(action_per_dim, space.shape[0]) if isinstance(action_per_dim, int) else action_per_dim
         counts = [*islice(given, space.shape[0] + 1)]
         if len(counts) != space.shape[0] or min(counts) < 2:
-            raise ValueError(f"action_per_dim must be 2 or more for each of {space.shape[0]} dimensions, got {counts}")
+            raise ArgumentError(
+                f"action_per_dim must be 2 or more for each of {space.shape[0]} dimensions, got {counts}"
+            )
         if not space.is_bounded():
             raise ValueError(f"ContinuousToDiscrete needs finite bounds, got {space}")
         self.action_space = gym.spaces.MultiDiscrete(np.array(counts))
@@ -54,14 +58,14 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
     The last dimension varies fastest.
 
     :param env: an environment with a ``MultiDiscrete`` action space.
-    :raises TypeError: the action space is not ``MultiDiscrete``.
+    :raises ArgumentError: the action space is not ``MultiDiscrete``.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
         space = env.action_space
         if not isinstance(space, gym.spaces.MultiDiscrete):
-            raise TypeError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space, got {space}")
+            raise ArgumentError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space, got {space}")
         self.nvec = space.nvec
         self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # the strides of the dimensions, last dimension first
         self.action_space = gym.spaces.Discrete(int(np.prod(self.nvec)))
