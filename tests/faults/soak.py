@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from data.buffer.shared.rows import check_whole, row, rows
+from rlfast._core import end_with
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, ReplayBuffer, SharedReplayBuffer, VectorReplayBuffer
 from rlfast.env import SubprocVectorEnv
 from scripted import Scripted
@@ -75,9 +76,11 @@ class Soak:
     def actors_of_a_shared_buffer(self) -> None:
         """Three processes add to rings of their own while this one samples, until they are killed one by one."""
         actors = [self.forked(lambda ring=ring: write(self.shared, ring)) for ring in range(3)]  # type: ignore[misc]
+        while not len(self.shared):
+            time.sleep(1e-3)
         for actor in actors:
             until = time.monotonic() + self.chance.random() * 0.02
-            while time.monotonic() < until or not len(self.shared):
+            while time.monotonic() < until:
                 check_whole(self.shared.sample(16)[0])
             end(actor)
         check_whole(self.shared.sample(0)[0])
@@ -142,9 +145,10 @@ class Soak:
             assert envs.restarts in (1, 2)
 
     def forked(self, work: Callable[[], None]) -> int:
-        child = os.fork()
+        parent, child = os.getpid(), os.fork()
         if not child:
             try:
+                end_with(parent)
                 work()
             finally:
                 os._exit(1)

@@ -23,6 +23,7 @@ mod shared;
 mod shared_memory;
 mod stacks;
 mod threads;
+mod unchanged;
 mod vector_env;
 
 use pyo3::prelude::*;
@@ -69,6 +70,8 @@ mod _core {
     use super::stacks::{FrameRing, FrameStacks, frame_numbers, with_stacks};
     #[pymodule_export]
     use super::threads::{get_num_threads, set_num_threads};
+    #[pymodule_export]
+    use super::unchanged::Unchanged;
     #[pymodule_export]
     use super::vector_env::{NativeEnvs, native_envs};
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain, repeat
-from operator import contains
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
+
+from rlfast._core import Unchanged
 
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,  # noqa: SLF001 (torch has no other way to ask)
@@ -26,14 +26,12 @@ class Watch:
 
     def __init__(self) -> None:
         self._modules: list[nn.Module] = []
-        self._dicts: list[dict[str, Any]] = []
-        self._hooks: list[Any] = [*_GLOBAL_HOOKS]
+        self._hooks: list[dict[Any, Any]] = [*_GLOBAL_HOOKS]
         self._tables: list[dict[str, Any]] = []
         self._tensors: list[torch.Tensor] = []
-        self._facts: list[tuple[dict[str, Any], str, Any]] = []
-        self._state: tuple[Any, ...] = ()
-        self._parts: list[Any] = []  # kept alive, so that no other object gets their ids
-        self._ids: list[int] = []
+        self._facts: list[tuple[dict[str, Any], str]] = []
+        self._addresses: list[int] = []
+        self._unchanged = Unchanged([], [], [], [])
 
     def module(self, module: nn.Module) -> None:
         """Add a module.
@@ -42,7 +40,7 @@ class Watch:
         """
         own = vars(module)
         self._modules.append(module)
-        self._dicts.append(own)
+        self._facts.append((own, "forward"))
         self._hooks += own["_forward_hooks"], own["_forward_pre_hooks"]
         self._tables += own["_modules"], own["_parameters"]
 
@@ -60,32 +58,23 @@ class Watch:
         :param name: the name of the attribute.
         """
         value = getattr(module, name)
-        self._facts.append((vars(module), name, value))
+        self._facts.append((vars(module), name))
         return value
 
     def begin(self) -> bool:
         """Take what is there now for what must stay.
 
-        :return: whether there are no hooks, and no class or instance has a ``forward`` of its own.
+        :return: whether there are no hooks, and no instance has a ``forward`` of its own.
         """
-        self._state, self._parts = self._now(), [*chain.from_iterable(map(dict.values, self._tables))]
-        self._ids = [*map(id, self._parts)]
-        return self.holds()
+        self._unchanged = Unchanged(self._modules, self._hooks, self._tables, self._facts)
+        self._addresses = [*map(_address, self._tensors)]
+        return self.holds() and not any("forward" in vars(module) for module in self._modules)
 
     def holds(self) -> bool:
         """Return whether all is as it was at :meth:`begin`."""
         return (
-            not any(self._hooks)
-            and [*map(id, chain.from_iterable(map(dict.values, self._tables)))] == self._ids
-            and self._now() == self._state
-            and not any(map(contains, self._dicts, repeat("forward")))
+            self._unchanged.holds()
+            and [*map(_address, self._tensors)] == self._addresses
+            and all(map(_is_contiguous, self._tensors))
             and not torch.is_autocast_enabled("cpu")
-        )
-
-    def _now(self) -> tuple[Any, ...]:
-        return (
-            [*map(type, self._modules)],
-            [*map(_address, self._tensors)],
-            [*map(_is_contiguous, self._tensors)],
-            [own.get(name) == value for own, name, value in self._facts],
         )
