@@ -154,6 +154,31 @@ def test_a_declaration_in_settings(declare, config, sampling, pendulum):
     assert {name: getattr(settings, name) for name in wanted} == wanted
 
 
+@pytest.mark.parametrize(
+    ("seeds", "wanted"), [({"train_seed": 7}, (7, 3)), ({"test_seed": 8}, (3, 8)), ({"seed": 9}, (9, 9)), ({}, None)]
+)
+def test_seeds_of_one_kind_of_environments_count(seeds, wanted, config, sampling):
+    env = EnvFactoryRegistered(task="CartPole-v1", venv_type=VectorEnvType.AUTO, **seeds)
+    assert builders.PPOExperimentBuilder(env, config, sampling).build().run_config().env_seeds == wanted
+
+
+@pytest.mark.parametrize(("mode", "said"), [(None, True), ("rgb_array", False)])
+def test_screens_of_training_and_tests_are_beyond_settings(mode, said, config, sampling):
+    modes = {"render_mode_train": mode, "render_mode_test": mode}
+    env = EnvFactoryRegistered(task="CartPole-v1", venv_type=VectorEnvType.DUMMY, **modes)
+    beyond = builders.PPOExperimentBuilder(env, config, sampling).build().declaration().beyond
+    assert [part.partition(":")[0] for part in beyond] == ([] if said else ["env_factory"])
+
+
+@pytest.mark.parametrize("epochs", [2, 3])
+def test_a_schedule_over_other_steps_than_those_of_the_run_is_beyond_settings(epochs, config, sampling, pendulum):
+    chosen = params.A2CParams(lr_scheduler_factory=LRSchedulerFactoryLinear(replace(sampling, num_epochs=epochs)))
+    experiment = builders.A2CExperimentBuilder(pendulum, config, sampling).with_a2c_params(chosen).build()
+    said = epochs == sampling.num_epochs
+    assert experiment.run_config().lr_schedule == ("linear" if said else "constant")
+    assert [part.partition(":")[0] for part in experiment.declaration().beyond] == ([] if said else ["params"])
+
+
 def command_line_arguments(config):
     """The options of ``rlfast train`` that say these settings."""
     arguments = []

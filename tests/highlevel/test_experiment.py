@@ -23,6 +23,7 @@ from rlfast.experiment.run_dir import read_beyond
 from rlfast.highlevel import experiment as builders
 from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, EnvMode, EnvPoolFactory, VectorEnvType
 from rlfast.highlevel.experiment import Experiment
+from rlfast.highlevel.logger import LoggerFactoryDefault
 from rlfast.highlevel.module.actor import ActorFactory, ActorFactoryDiscreteNet
 from rlfast.highlevel.module.intermediate import IntermediateModule, IntermediateModuleFactory
 from rlfast.highlevel.optim import OptimizerFactoryAdam, OptimizerFactoryRMSprop
@@ -319,10 +320,28 @@ def test_the_folder_has_a_log_and_must_be_new(config, sampling, cart_pole, tmp_p
     assert same(weights(tmp_path / "log" / "twice"), before)
 
 
+@pytest.mark.filterwarnings("ignore:the model gives 8 values:UserWarning")
+def test_a_folder_is_deleted_only_for_a_run_that_can_begin(config, sampling, cart_pole, tmp_path):
+    ppo(cart_pole, config, sampling).build().run("once")
+    folder = tmp_path / "log" / "once"
+    before = weights(folder)
+    for builder in (
+        builders.DQNExperimentBuilder(cart_pole, config, sampling).with_model_factory(Eight()),
+        ppo(cart_pole, replace(config, policy_restore_directory=str(folder)), sampling),
+    ):
+        with pytest.raises(ConfigError, match=r"gives 8 numbers|would be deleted: choose another name"):
+            builder.build().run("once", raise_error_on_dirname_collision=False)
+    assert same(weights(folder), before)
+    again = Experiment.from_directory(str(folder))
+    again.config.train = False
+    again.run("once", raise_error_on_dirname_collision=False)
+    assert same(weights(folder), before)
+
+
 def test_the_layer_is_thin():
     files = [*Path(highlevel.__file__).parent.rglob("*.py")]
     assert len(files) > 25
-    assert sum(lines_of_code(file.read_text()) for file in files) <= 2_259
+    assert sum(lines_of_code(file.read_text()) for file in files) <= 2_121
 
 
 def lines_of_code(text):
@@ -415,6 +434,17 @@ class LocalStop(EpochStopCallback):
             ConfigError,
             r"no settings \['prioritised'\]",
         ),
+        *(
+            (
+                lambda c, s, d, p, said=said: (
+                    builders.PPOExperimentBuilder(d, c, s).with_settings(**said).build().run("x")
+                ),
+                ConfigError,
+                "with_settings cannot say .*: ExperimentConfig and EnvFactory do",
+            )
+            for said in ({"env": "Acrobot-v1"}, {"seed": 4}, {"device": "cpu"}, {"run_dir": Path("elsewhere")})
+        ),
+        (lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, s).with_name(3), TypeError, "needs a str, got 3"),
         (
             lambda c, s, d, p: (
                 builders.PPOExperimentBuilder(p, c, s)
@@ -542,6 +572,26 @@ def test_bad_declarations_are_refused_before_anything_starts(
         declare(config, sampling, cart_pole, pendulum)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "log").exists()
+
+
+def test_a_logger_that_cannot_be_had_is_refused_before_anything_starts(
+    config, sampling, cart_pole, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    builder = ppo(cart_pole, config, sampling).with_logger_factory(LoggerFactoryDefault("wandb", "project"))
+    with pytest.raises(ConfigError, match="needs wandb"):
+        builder.build().run("x")
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_run_opens_without_the_folder_that_it_was_restored_from(config, sampling, tmp_path):
+    custom(config, sampling).build().run("first")
+    again = replace(config, policy_restore_directory=str(tmp_path / "log" / "first"))
+    custom(again, sampling).build().run("second")
+    (tmp_path / "log" / "first").rename(tmp_path / "moved")
+    assert len(evaluate(tmp_path / "log" / "second", 2, allow_import=True).returns) == 2
+    with pytest.raises(ConfigError, match="nor a checkpoint"):
+        custom(again, sampling).build().run("third")
 
 
 @pytest.mark.timeout(300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from rlfast.experiment.environments import make_env, make_envs, normalized, norm
 from rlfast.experiment.networks import Networks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import gymnasium as gym
@@ -43,16 +44,22 @@ class Declaration:
         """
 
     def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
-        """Returns the environments of training and of tests.
+        """Returns the environments of training and of tests, with the wrappers that the settings ask for.
 
         :param config: the settings of the run.
         """
-        train_envs = make_envs(config, "train")
-        try:
-            return normalized(config, train_envs, make_envs(config, "test"))
-        except BaseException:
-            train_envs.close()
-            raise
+        with ExitStack() as made:
+            train_envs, test_envs = (made.enter_context(closing(envs)) for envs in self.vector_envs(config))
+            wrapped = normalized(config, train_envs, test_envs)
+            made.pop_all()
+        return wrapped
+
+    def vector_envs(self, config: RunConfig) -> Iterable[BaseVectorEnv]:
+        """Returns the environments of training and of tests as they are.
+
+        :param config: the settings of the run.
+        """
+        return (make_envs(config, name) for name in ("train", "test"))
 
     def policy(
         self,
@@ -118,10 +125,26 @@ class Declaration:
         :param statistics: the states of wrappers of test environments; None without such wrappers.
         :param make: makes each of them. Default: :meth:`environment`.
         """
-        envs = DummyVectorEnv([make or partial(self.environment, config)] * number)
-        if not config.normalize_obs:
-            return envs
-        return normalizing_obs(config, envs, statistics=statistics[0] if statistics else None)
+        envs = self.evaluation_envs(config, number, make)
+        if config.normalize_obs:
+            envs = normalizing_obs(config, envs, statistics=statistics[0] if statistics else None)
+        wrapper: Any = envs
+        for state in statistics or ():
+            if hasattr(wrapper, "load_state_dict"):
+                wrapper.load_state_dict(state)
+                wrapper = getattr(wrapper, "venv", None)
+        return envs
+
+    def evaluation_envs(
+        self, config: RunConfig, number: int, make: Callable[[], gym.Env[Any, Any]] | None
+    ) -> BaseVectorEnv:
+        """Returns the environments of an evaluation as they are.
+
+        :param config: the settings of the run.
+        :param number: how many.
+        :param make: makes each of them; None for :meth:`environment`.
+        """
+        return DummyVectorEnv([make or partial(self.environment, config)] * number)
 
 
 def read_declaration(run_dir: Path, beyond: Sequence[str], *, allow_import: bool) -> Declaration:

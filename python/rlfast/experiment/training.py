@@ -58,20 +58,20 @@ class CheckpointSaver:
         return str(self.folder)
 
 
-def make_trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: CheckpointSaver) -> BaseTrainer:
+def make_trainer(
+    config: RunConfig, parts: Parts, logger: BaseLogger, saver: CheckpointSaver | None = None, **options: Any
+) -> BaseTrainer:
     """Returns the trainer of a run.
 
     :param config: the settings of the run.
     :param parts: the policy, the collectors and what belongs to them.
     :param logger: the logger.
-    :param saver: saves the checkpoints.
+    :param saver: saves the checkpoints. Default: nothing does.
+    :param options: arguments of the trainer, which replace those of the settings and of the declaration.
     """
 
     def is_reached(mean_return: float) -> bool:
         return config.stop_return is not None and mean_return >= config.stop_return
-
-    def save(*_: int) -> str:
-        return saver.save(trainer)
 
     given: dict[str, Any] = {
         "policy": parts.policy,
@@ -83,7 +83,7 @@ def make_trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: Che
         "train_fn": parts.before_collect,
         "test_fn": parts.before_test,
         "stop_fn": is_reached,
-        "save_checkpoint_fn": save,
+        "save_checkpoint_fn": None if saver is None else lambda *_: saver.save(trainer),
         "logger": logger,
         "verbose": False,
         "show_progress": config.progress,
@@ -91,7 +91,7 @@ def make_trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: Che
         "test_in_train": False,  # tests run at their intervals only, not after a good training episode
         "prefetch": config.device != "cpu",
     }
-    trainer: BaseTrainer = parts.trainer(**given | parts.declaration.trainer_options(parts, logger))
+    trainer: BaseTrainer = parts.trainer(**given | parts.declaration.trainer_options(parts, logger) | options)
     return trainer
 
 

@@ -6,7 +6,6 @@ import logging
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import nn
@@ -17,6 +16,7 @@ from rlfast.experiment.build import collectors_of, parts_of, trainer_of
 from rlfast.experiment.config import RunConfig
 from rlfast.experiment.declaration import Declaration
 from rlfast.experiment.networks import Networks
+from rlfast.experiment.training import make_trainer
 from rlfast.highlevel.config import SamplingConfig
 from rlfast.highlevel.env import Environments
 from rlfast.highlevel.module.actor import ActorFactory
@@ -46,6 +46,18 @@ TPolicy = TypeVar("TPolicy", bound=BasePolicy)
 log = logging.getLogger(__name__)
 
 
+def _by_part(part: str, usual: Callable[..., Any], *given: Any) -> Any:
+    """Returns a method for a network of a part: of its factory, which takes what is given, or the usual one."""
+
+    def network(self: DeclaredNetworks, *numbers: Any, **options: Any) -> Any:
+        name = next(self._critics) if part == "critic" else f"{part}_factory"
+        if name not in self._beyond:
+            return usual(self, *numbers, **options)
+        return self._by_factory(name, *(numbers if part == "critic" else ()), *given)
+
+    return network
+
+
 class DeclaredNetworks(Networks):
     """The networks and optimizers of a policy, by factories where settings do not say them.
 
@@ -70,13 +82,6 @@ class DeclaredNetworks(Networks):
             self._made[name] = factory.create_module(self._envs, self._config.device, *arguments)
         return self._made[name]
 
-    def _network(self, name: str, usual: Callable[[], Any], *arguments: Any) -> Any:
-        """Returns a network by the factory of a name, or the usual one."""
-        return self._by_factory(name, *arguments) if name in self._beyond else usual()
-
-    def _critic(self, usual: Callable[[], Any], *arguments: Any) -> Any:
-        return self._network(next(self._critics), usual, *arguments)
-
     def actor(self, *, log_std: float) -> tuple[nn.Module, Any]:
         if "actor_factory" not in self._beyond:
             return super().actor(log_std=log_std)
@@ -85,32 +90,15 @@ class DeclaredNetworks(Networks):
         usual = DistributionFunctionFactoryDefault(getattr(actor, "softmax_output", False))
         return actor, dist_fn or usual.create_dist_fn(self._envs)
 
-    def deterministic_actor(self) -> Any:
-        return self._network("actor_factory", super().deterministic_actor)
-
-    def normal_actor(self, **options: Any) -> Any:
-        return self._network("actor_factory", partial(super().normal_actor, **options))
-
-    def choice_actor(self) -> Any:
-        return self._network("actor_factory", super().choice_actor)
-
-    def state_value(self) -> Any:
-        return self._critic(super().state_value, False)
-
-    def action_value(self) -> Any:
-        return self._critic(super().action_value, True)
-
-    def choice_values(self) -> Any:
-        return self._critic(super().choice_values, False, True)
-
-    def action_values_by(self, number: int, **options: Any) -> Any:
-        return self._critic(partial(super().action_values_by, number, **options), number, True)
-
-    def action_values(self, **options: Any) -> Any:
-        return self._network("model_factory", partial(super().action_values, **options))
-
-    def quantiles(self, head_sizes: Any, *, cosines: int) -> Any:
-        return self._network("model_factory", partial(super().quantiles, head_sizes, cosines=cosines))
+    deterministic_actor = _by_part("actor", Networks.deterministic_actor)
+    normal_actor = _by_part("actor", Networks.normal_actor)
+    choice_actor = _by_part("actor", Networks.choice_actor)
+    state_value = _by_part("critic", Networks.state_value, False)
+    action_value = _by_part("critic", Networks.action_value, True)
+    choice_values = _by_part("critic", Networks.choice_values, False, True)
+    action_values_by = _by_part("critic", Networks.action_values_by, True)
+    action_values = _by_part("model", Networks.action_values)
+    quantiles = _by_part("model", Networks.quantiles)
 
     def initialize(self, actor: nn.Module, *critics: nn.Module) -> None:
         usual = [one for one in (actor, *critics) if one not in self._made.values()]
@@ -184,13 +172,12 @@ class AgentFactory(ToStringMixin, ABC):
             raise ValueError(
                 f"{type(self).__name__} needs an attribute algorithm, such as 'ppo', whose settings it has"
             )
-        plan = Settings(self.algorithm, {}, [])
+        plan = Settings(self.algorithm, self.settings)
         plan.add_sampling(self.sampling_config)
         plan.add_params(self.params, envs, self.optim_factory)
         plan.add_networks(envs, {name: one for name, one in self.factories.items() if one is not None})
         if self.policy_wrapper_factory is not None:
             plan.beyond.append("policy_wrapper_factory")
-        plan.values |= self.settings
         return plan
 
     def set_policy_wrapper_factory(self, policy_wrapper_factory: PolicyWrapperFactory[Any] | None) -> None:
@@ -239,26 +226,30 @@ class AgentFactory(ToStringMixin, ABC):
             collector.reset_env()
         return collectors
 
-    def trainer_options(self, context: TrainingContext, before_collect: Callable[[int, int], None]) -> dict[str, Any]:
-        """Returns the arguments of a trainer for callbacks and episodes.
+    def trainer_options(
+        self, world: World, policy_persistence: PolicyPersistence, before_collect: Callable[[int, int], None]
+    ) -> dict[str, Any]:
+        """Returns the arguments of a trainer that settings do not say: for callbacks, episodes and the best policy.
 
-        :param context: what callbacks may use.
+        :param world: the parts of the experiment.
+        :param policy_persistence: saves the best policy.
         :param before_collect: is called before each collect, and before the callback.
         """
-        options: dict[str, Any] = {"train_fn": before_collect}
+        context = TrainingContext(world.policy, world.envs, world.logger)
+        options: dict[str, Any] = {"save_best_fn": policy_persistence.get_save_best_fn(world)}
         if self.sampling_config.episode_per_collect is not None:
             options |= {"episode_per_collect": self.sampling_config.episode_per_collect, "step_per_collect": None}
         for name in ("train", "test", "stop"):
             callback = getattr(self.trainer_callbacks, f"epoch_{name}_callback")
             if callback is not None:
                 options[f"{name}_fn"] = callback.get_trainer_fn(context)
-        callback = options["train_fn"]
+        after = options.get("train_fn", lambda *_: None)
 
         def train_fn(epoch: int, env_step: int) -> None:
             before_collect(epoch, env_step)
-            callback(epoch, env_step)
+            after(epoch, env_step)
 
-        return options if callback is before_collect else options | {"train_fn": train_fn}
+        return options | {"train_fn": train_fn}
 
     def create_trainer(self, world: World, policy_persistence: PolicyPersistence) -> BaseTrainer:
         """Returns the trainer.
@@ -268,20 +259,8 @@ class AgentFactory(ToStringMixin, ABC):
         """
         config, collectors = self.plan(world.envs).config(), (world.train_collector, world.test_collector)
         parts = parts_of(config, world.policy, *collectors, trainer_of(config), Declaration())
-        context = TrainingContext(world.policy, world.envs, world.logger)
-        return parts.trainer(
-            policy=world.policy,
-            max_epoch=self.sampling_config.num_epochs,
-            train_collector=world.train_collector,
-            test_collector=world.test_collector,
-            step_per_epoch=config.eval_interval,
-            episode_per_test=config.eval_episodes,
-            save_best_fn=policy_persistence.get_save_best_fn(world),
-            logger=world.logger,
-            verbose=False,
-            test_in_train=False,
-            **self.trainer_options(context, parts.before_collect),
-        )
+        options = self.trainer_options(world, policy_persistence, parts.before_collect)
+        return make_trainer(config, parts, world.logger, **options)
 
 
 class OnPolicyAgentFactory(AgentFactory):
@@ -293,7 +272,13 @@ class OffPolicyAgentFactory(AgentFactory):
 
 
 @dataclass(eq=False, repr=False)
-class PGAgentFactory(OnPolicyAgentFactory):
+class _OfParams(AgentFactory):
+    params: Any
+    sampling_config: SamplingConfig
+
+
+@dataclass(eq=False, repr=False)
+class PGAgentFactory(_OfParams, OnPolicyAgentFactory):
     """Makes parts of REINFORCE; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -304,14 +289,12 @@ class PGAgentFactory(OnPolicyAgentFactory):
 
     algorithm = "pg"
 
-    params: policy_params.PGParams
-    sampling_config: SamplingConfig
     actor_factory: ActorFactory
     optim_factory: OptimizerFactory
 
 
 @dataclass(eq=False, repr=False)
-class ActorCriticAgentFactory(OnPolicyAgentFactory, Generic[TActorCriticParams, TPolicy]):
+class ActorCriticAgentFactory(_OfParams, OnPolicyAgentFactory, Generic[TActorCriticParams, TPolicy]):
     """Makes parts of an algorithm with an actor and a critic; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -321,8 +304,6 @@ class ActorCriticAgentFactory(OnPolicyAgentFactory, Generic[TActorCriticParams, 
     :param optimizer_factory: makes optimizers.
     """
 
-    params: TActorCriticParams
-    sampling_config: SamplingConfig
     actor_factory: ActorFactory
     critic_factory: CriticFactory
     optimizer_factory: InitVar[OptimizerFactory]
@@ -330,7 +311,7 @@ class ActorCriticAgentFactory(OnPolicyAgentFactory, Generic[TActorCriticParams, 
     critic_use_action = False
 
     def __post_init__(self, optimizer_factory: OptimizerFactory) -> None:
-        super().__init__(self.sampling_config, optimizer_factory)
+        AgentFactory.__init__(self, self.sampling_config, optimizer_factory)
 
     def create_actor_critic_module_opt(self, envs: Environments, device: TDevice, lr: float) -> ActorCriticOpt:
         """Returns an actor, a critic and their optimizer.
@@ -370,7 +351,7 @@ class TRPOAgentFactory(ActorCriticAgentFactory[Any, Any]):
 
 
 @dataclass(eq=False, repr=False)
-class DiscreteCriticOnlyAgentFactory(OffPolicyAgentFactory, Generic[TDiscreteCriticOnlyParams, TPolicy]):
+class DiscreteCriticOnlyAgentFactory(_OfParams, OffPolicyAgentFactory, Generic[TDiscreteCriticOnlyParams, TPolicy]):
     """Makes parts of an algorithm with values of discrete actions; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -379,8 +360,6 @@ class DiscreteCriticOnlyAgentFactory(OffPolicyAgentFactory, Generic[TDiscreteCri
     :param optim_factory: makes optimizers.
     """
 
-    params: TDiscreteCriticOnlyParams
-    sampling_config: SamplingConfig
     model_factory: ModuleFactory
     optim_factory: OptimizerFactory
 
@@ -398,7 +377,7 @@ class IQNAgentFactory(DiscreteCriticOnlyAgentFactory[Any, Any]):
 
 
 @dataclass(eq=False, repr=False)
-class DDPGAgentFactory(OffPolicyAgentFactory):
+class DDPGAgentFactory(_OfParams, OffPolicyAgentFactory):
     """Makes parts of DDPG; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -410,15 +389,13 @@ class DDPGAgentFactory(OffPolicyAgentFactory):
 
     algorithm = "ddpg"
 
-    params: Any
-    sampling_config: SamplingConfig
     actor_factory: ActorFactory
     critic_factory: CriticFactory
     optim_factory: OptimizerFactory
 
 
 @dataclass(eq=False, repr=False)
-class REDQAgentFactory(OffPolicyAgentFactory):
+class REDQAgentFactory(_OfParams, OffPolicyAgentFactory):
     """Makes parts of REDQ; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -430,15 +407,13 @@ class REDQAgentFactory(OffPolicyAgentFactory):
 
     algorithm = "redq"
 
-    params: Any
-    sampling_config: SamplingConfig
     actor_factory: ActorFactory
     critic_ensemble_factory: CriticEnsembleFactory
     optim_factory: OptimizerFactory
 
 
 @dataclass(eq=False, repr=False)
-class ActorDualCriticsAgentFactory(OffPolicyAgentFactory, Generic[TActorDualCriticsParams, TPolicy]):
+class ActorDualCriticsAgentFactory(_OfParams, OffPolicyAgentFactory, Generic[TActorDualCriticsParams, TPolicy]):
     """Makes parts of an algorithm with an actor and two critics; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -449,8 +424,6 @@ class ActorDualCriticsAgentFactory(OffPolicyAgentFactory, Generic[TActorDualCrit
     :param optim_factory: makes optimizers.
     """
 
-    params: TActorDualCriticsParams
-    sampling_config: SamplingConfig
     actor_factory: ActorFactory
     critic1_factory: CriticFactory
     critic2_factory: CriticFactory

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
@@ -18,7 +20,7 @@ from rlfast.env.specs import find_spec
 from rlfast.experiment.environments import seed_envs
 from rlfast.utils.net.common import TActionShape
 from rlfast.utils.runtime.extras import needed_by
-from rlfast.utils.string import ToStringMixin
+from rlfast.utils.string import ToStringMixin, dict_string
 
 TObservationShape: TypeAlias = int | Sequence[int]
 log = logging.getLogger(__name__)
@@ -122,15 +124,7 @@ class VectorEnvType(Enum):
         raise ValueError(f"{self} steps environments that Gymnasium has by id: use EnvFactoryRegistered")
 
 
-def _several(
-    venv_type: VectorEnvType, make: Callable[[EnvMode], Env[Any, Any]], mode: EnvMode, number: int
-) -> BaseVectorEnv:
-    """Returns environments for a mode; one to watch is alone, in this process."""
-    if mode is EnvMode.WATCH:
-        venv_type, number = VectorEnvType.DUMMY, 1
-    return venv_type.create_venv([lambda: make(mode)] * number)
-
-
+@dataclass(eq=False, repr=False)
 class Environments(ToStringMixin):
     """The environments of an experiment.
 
@@ -140,18 +134,11 @@ class Environments(ToStringMixin):
     :param watch_env: one to watch; None for none.
     """
 
-    def __init__(
-        self,
-        env: Env[Any, Any],
-        train_envs: BaseVectorEnv,
-        test_envs: BaseVectorEnv,
-        watch_env: BaseVectorEnv | None = None,
-    ) -> None:
-        self.env = env
-        self.train_envs = train_envs
-        self.test_envs = test_envs
-        self.watch_env = watch_env
-        self.persistence: Sequence[Any] = []
+    env: Env[Any, Any]
+    train_envs: BaseVectorEnv
+    test_envs: BaseVectorEnv
+    watch_env: BaseVectorEnv | None = None
+    persistence: Sequence[Any] = field(init=False, default=())
 
     @staticmethod
     def from_factory_and_type(
@@ -191,16 +178,14 @@ class Environments(ToStringMixin):
         :param num_test_envs: the number of environments for tests.
         :param create_watch_env: whether one to watch is made.
         """
-        watched = _several(venv_type, factory_fn, EnvMode.WATCH, 1) if create_watch_env else None
-        train_envs = _several(venv_type, factory_fn, EnvMode.TRAIN, num_training_envs)
-        test_envs = _several(venv_type, factory_fn, EnvMode.TEST, num_test_envs)
-        return cls(factory_fn(EnvMode.TRAIN), train_envs, test_envs, watched)
+        factory = _OfFunction(venv_type, factory_fn)
+        train_envs = factory.create_venv(num_training_envs, EnvMode.TRAIN)
+        test_envs = factory.create_venv(num_test_envs, EnvMode.TEST)
+        watch_env = factory.create_venv(1, EnvMode.WATCH) if create_watch_env else None
+        return cls(factory_fn(EnvMode.TRAIN), train_envs, test_envs, watch_env)
 
-    def _tostring_includes(self) -> list[str]:
-        return []
-
-    def _tostring_additional_entries(self) -> dict[str, Any]:
-        return self.info()
+    def _tostring_object_info(self) -> str:
+        return dict_string(self.info())
 
     def info(self) -> dict[str, Any]:
         """Returns what is logged of them."""
@@ -238,6 +223,7 @@ def _shape(space: Any) -> int | tuple[int, ...]:
     return int(space.n) if isinstance(space, gym.spaces.Discrete) else space.shape
 
 
+@dataclass(eq=False, repr=False)
 class ContinuousEnvironments(Environments):
     """Environments with continuous actions; see :class:`Environments`.
 
@@ -245,23 +231,22 @@ class ContinuousEnvironments(Environments):
     :raises ValueError: if actions are of another kind.
     """
 
-    def __init__(self, env: Env[Any, Any], train_envs: Any, test_envs: Any, watch_env: Any = None) -> None:
-        super().__init__(env, train_envs, test_envs, watch_env)
-        if not isinstance(env.action_space, gym.spaces.Box):
-            raise ValueError(f"actions must be continuous, got {env.action_space}")
+    def __post_init__(self) -> None:
+        if not isinstance(self.env.action_space, gym.spaces.Box):
+            raise ValueError(f"actions must be continuous, got {self.env.action_space}")
         self.state_shape = self.get_observation_shape()
         self.action_shape = self.get_action_shape()
-        self.max_action = float(env.action_space.high[0])
+        self.max_action = float(self.env.action_space.high[0])
 
     def info(self) -> dict[str, Any]:
         return super().info() | {"max_action": self.max_action}
 
 
+@dataclass(eq=False, repr=False)
 class DiscreteEnvironments(Environments):
     """Environments with discrete actions; see :class:`Environments`."""
 
-    def __init__(self, env: Env[Any, Any], train_envs: Any, test_envs: Any, watch_env: Any = None) -> None:
-        super().__init__(env, train_envs, test_envs, watch_env)
+    def __post_init__(self) -> None:
         self.observation_shape = self.get_observation_shape()
         self.action_shape = self.get_action_shape()
 
@@ -269,10 +254,7 @@ class DiscreteEnvironments(Environments):
         return EnvType.DISCRETE
 
 
-_KINDS: dict[EnvType, type[ContinuousEnvironments | DiscreteEnvironments]] = {
-    EnvType.CONTINUOUS: ContinuousEnvironments,
-    EnvType.DISCRETE: DiscreteEnvironments,
-}
+_KINDS = {EnvType.CONTINUOUS: ContinuousEnvironments, EnvType.DISCRETE: DiscreteEnvironments}
 
 
 class EnvPoolFactory:
@@ -326,7 +308,9 @@ class EnvFactory(ToStringMixin, ABC):
         :param mode: what they are for; one to watch is alone.
         :param seed: what their seeds are drawn from; None leaves that to the experiment.
         """
-        venv = _several(self.venv_type, self.create_env, mode, num_envs)
+        here = mode is EnvMode.WATCH
+        make = [partial(self.create_env, mode)] * (1 if here else num_envs)
+        venv = (VectorEnvType.DUMMY if here else self.venv_type).create_venv(make)
         if seed is not None:
             seed_envs(venv, seed, mode.value)
         return venv
@@ -349,17 +333,22 @@ class EnvFactory(ToStringMixin, ABC):
         return environments_of(env, train_envs, test_envs, watch_env)
 
 
-def environments_of(
-    env: Env[Any, Any], train_envs: Any = None, test_envs: Any = None, watch_env: Any = None
-) -> ContinuousEnvironments | DiscreteEnvironments:
+@dataclass(eq=False, repr=False)
+class _OfFunction(EnvFactory):
+    venv_type: VectorEnvType
+    function: Callable[[EnvMode], Env[Any, Any]]
+
+    def create_env(self, mode: EnvMode) -> Env[Any, Any]:
+        return self.function(mode)
+
+
+def environments_of(env: Env[Any, Any], *others: Any) -> Environments:
     """Returns :class:`Environments` for the kind of actions.
 
     :param env: see :class:`Environments`, also for the others.
-    :param train_envs: those of training.
-    :param test_envs: those of tests.
-    :param watch_env: one to watch.
+    :param others: those of training, those of tests, and one to watch.
     """
-    return _KINDS[EnvType.from_env(env)](env, train_envs, test_envs, watch_env)
+    return _KINDS[EnvType.from_env(env)](env, *(others or (None, None)))
 
 
 class EnvFactoryRegistered(EnvFactory):
@@ -411,13 +400,13 @@ class EnvFactoryRegistered(EnvFactory):
         return gym.make(find_spec(self.task), **self._create_kwargs(mode))
 
     def create_venv(self, num_envs: int, mode: EnvMode, seed: int | None = None) -> BaseVectorEnv:
+        given = self._create_kwargs(mode)
         root = seed if seed is not None else self.train_seed if mode is EnvMode.TRAIN else self.test_seed
         if self.envpool_factory is not None:
-            given = self._create_kwargs(mode)
             return self.envpool_factory.create_venv(self.task, num_envs, mode, root or 0, given)
         if mode is EnvMode.WATCH or self.venv_type not in (VectorEnvType.NATIVE, VectorEnvType.AUTO):
             return super().create_venv(num_envs, mode, root)
-        given = {name: value for name, value in self._create_kwargs(mode).items() if value is not None}
+        given = {name: value for name, value in given.items() if value is not None}
         venv = make_vec(self.task, num_envs, backend=self.venv_type.value, autoreset_mode=None, **given)
         if root is not None:
             seed_envs(venv, root, mode.value)

@@ -2,6 +2,8 @@
 
 import os
 from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, InitVar, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +39,7 @@ class LoggerFactory(ToStringMixin, ABC):
         raise NotImplementedError(f"{type(self).__name__} does not define the class of its loggers")
 
 
+@dataclass(eq=False, repr=False)
 class LoggerFactoryDefault(LoggerFactory):
     """Makes loggers for TensorBoard or for Weights & Biases. The attributes may be changed later.
 
@@ -49,25 +52,19 @@ class LoggerFactoryDefault(LoggerFactory):
     :raises ValueError: ``logger_type`` is unknown, or it is ``"wandb"`` and there is no ``wandb_project``.
     """
 
-    def __init__(
-        self,
-        logger_type: Literal["tensorboard", "wandb"] = "tensorboard",
-        wandb_project: str | None = None,
-        *,
-        wand_entity: str | None = None,
-        group: str | None = None,
-        job_type: str | None = None,
-        save_interval: int = 1,
-    ) -> None:
-        _check_type(logger_type)
-        if logger_type == "wandb" and wandb_project is None:
+    logger_type: Literal["tensorboard", "wandb"] = "tensorboard"
+    wandb_project: str | None = None
+    _: KW_ONLY
+    wand_entity: InitVar[str | None] = None
+    group: str | None = None
+    job_type: str | None = None
+    save_interval: int = 1
+
+    def __post_init__(self, wand_entity: str | None) -> None:
+        _check_type(self.logger_type)
+        if self.logger_type == "wandb" and self.wandb_project is None:
             raise ValueError('logger_type="wandb" needs the name of a project: give wandb_project')
-        self.logger_type = logger_type
         self.wandb_entity = wand_entity
-        self.wandb_project = wandb_project
-        self.group = group
-        self.job_type = job_type
-        self.save_interval = save_interval
 
     def create_logger(
         self, log_dir: str, experiment_name: str, run_id: str | None, config_dict: dict[str, Any] | None = None
@@ -108,6 +105,7 @@ class LoggerFactoryDefault(LoggerFactory):
         """
         _check_type(self.logger_type)
         with needed_by(f"logger_type={self.logger_type!r}"):
+            import_module(self.logger_type)
             return utils.TensorboardLogger if self.logger_type == "tensorboard" else utils.WandbLogger
 
     def _writer(self, log_dir: str) -> Any:

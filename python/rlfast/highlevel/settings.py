@@ -40,23 +40,38 @@ _NAMES = {
     "target_sample_size": "target_samples",
     "num_cosines": "cosines",
     "hidden_sizes": "head_sizes",
+    "num_train_envs": "num_envs",
+    "num_test_envs": "eval_envs",
+    "num_test_episodes": "eval_episodes",
+    "step_per_epoch": "eval_interval",
+    "repeat_per_collect": "repeat",
+    "update_per_step": "updates_per_step",
+    "start_timesteps": "start_steps",
+    "start_timesteps_random": "start_random",
 }
-"""Settings of runs that have other names than those of algorithms."""
+"""Settings of runs that have other names than those of algorithms and of sampling."""
 
+_SAID_ELSEWHERE = {"env", "seed", "device", "run_dir"}
+_WITHOUT_A_SCREEN = (EnvMode.TRAIN, EnvMode.TEST)
 _AROUND_ACTORS = (actor.ActorFactoryTransientStorageDecorator, actor.IntermediateModuleFactoryFromActorFactory)
 _USUAL = (actor.ActorFactoryDefault, critic.CriticFactoryDefault, critic.CriticEnsembleFactoryDefault)
 
 
 @dataclass
 class Settings:
-    """The settings of a run, and the names of the parts of its declaration that they do not say."""
+    """The settings of a run, and the names of the parts of its declaration that they do not say.
+
+    :param algorithm: the name of the algorithm.
+    :param chosen: settings that count more than what else is declared.
+    """
 
     algorithm: str
-    values: dict[str, Any]
-    beyond: list[str]
+    chosen: dict[str, Any]
 
     def __post_init__(self) -> None:
         self._names = {field.name for field in fields(find(self.algorithm).config)}
+        self.values: dict[str, Any] = {}
+        self.beyond: list[str] = []
 
     def config(self, **more: Any) -> RunConfig:
         """Returns the settings.
@@ -64,7 +79,9 @@ class Settings:
         :param more: further settings.
         :raises ValueError: if one cannot be.
         """
-        given = self.values | more
+        if elsewhere := _SAID_ELSEWHERE & self.chosen.keys():
+            raise ValueError(f"with_settings cannot say {sorted(elsewhere)}: ExperimentConfig and EnvFactory do")
+        given = self.values | self.chosen | more
         if unknown := given.keys() - self._names:
             raise ValueError(f"{self.algorithm} has no settings {sorted(unknown)}: see rlfast train {self.algorithm}")
         return find(self.algorithm).config(**given)
@@ -90,16 +107,17 @@ class Settings:
         :param optim_factory: makes the optimizers.
         """
         values = {field.name: getattr(params, field.name) for field in fields(params)}
-        schedulers = {type(values.pop(name)) for name in [*values] if name.endswith("lr_scheduler_factory")}
-        said = schedulers <= {type(None)} or (
-            schedulers == {LRSchedulerFactoryLinear} and self.say(lr_schedule="linear")
-        )
-        said &= self._add_optimizer(optim_factory)
+        schedulers = [values.pop(name) for name in [*values] if name.endswith("lr_scheduler_factory")]
+        said = self._add_schedule(schedulers) and self._add_optimizer(optim_factory)
         for field in fields(params):
             usual = not field.name.endswith("lr") and values.get(field.name, field.default) == field.default
             said &= field.name not in values or self._add_param(field.name, values[field.name], envs) or usual
         if not said:
             self.beyond.append("params")
+
+    def _add_schedule(self, factories: list[Any]) -> bool:
+        steps = {type(one) is LRSchedulerFactoryLinear and one.sampling_config.max_steps for one in factories}
+        return not any(factories) or (steps == {self._sampling.max_steps} and self.say(lr_schedule="linear"))
 
     def _add_optimizer(self, factory: Any) -> bool:
         if type(factory) is not OptimizerFactoryAdam or factory.weight_decay or factory.betas != (0.9, 0.999):
@@ -173,45 +191,32 @@ class Settings:
         for name in ("num_train_envs", "step_per_collect"):
             if getattr(sampling, name) < 1:
                 raise ValueError(f"SamplingConfig.{name} must be at least 1, got {getattr(sampling, name)}")
-        self.values |= {
-            "max_steps": sampling.max_steps,
-            "num_envs": sampling.num_train_envs,
-            "eval_envs": sampling.num_test_envs,
-            "eval_episodes": sampling.num_test_episodes,
-            "eval_interval": sampling.step_per_epoch,
-            "batch_size": sampling.batch_size or sampling.collect_steps,
-            "collect_steps": sampling.collect_steps,
-        }
-        if "repeat" in self._names:
-            if sampling.start_timesteps:
-                raise ValueError(f"{self.algorithm} learns from its newest steps alone: leave out start_timesteps")
-            self.values["repeat"] = sampling.repeat_per_collect
-        else:
-            self.values |= {
-                "updates_per_step": sampling.update_per_step,
-                "buffer_size": sampling.buffer_size,
-                "start_steps": sampling.start_timesteps,
-                "start_random": sampling.start_timesteps_random,
-            }
+        if sampling.start_timesteps and "start_steps" not in self._names:
+            raise ValueError(f"{self.algorithm} learns from its newest steps alone: leave out start_timesteps")
+        for name in ("max_steps", "collect_steps", *vars(sampling)):
+            if (setting := _NAMES.get(name, name)) in self._names:
+                self.values[setting] = getattr(sampling, name)
+        self.values["batch_size"] = sampling.batch_size or sampling.collect_steps
+        self._sampling = sampling
         if any(buffer_options(sampling).values()) or sampling.episode_per_collect is not None:
             self.beyond.append("sampling_config")
 
-    def add_environments(self, factory: Any, env: Any) -> None:
-        """Adds the id of the environment.
+    def add_environments(self, factory: Any, env: Any, seed: int) -> None:
+        """Adds the id of the environment and the seeds.
 
         :param factory: makes environments.
         :param env: one of them.
+        :param seed: the seed of the experiment, for environments without one of their own.
         """
         self.values["env"] = getattr(factory, "task", None) or getattr(env.spec, "id", None) or type(env).__name__
-        seeds = factory.train_seed, factory.test_seed
-        if None not in seeds:
-            self.values["env_seeds"] = seeds
+        if (seeds := (factory.train_seed, factory.test_seed)) != (None, None):
+            self.values["env_seeds"] = tuple(seed if one is None else one for one in seeds)
         plain = type(factory) is EnvFactoryRegistered and not (factory.envpool_factory or factory.make_kwargs)
-        backend = factory.venv_type.backend if plain and not is_atari(factory.task) else None
-        if backend is None or factory.render_modes[EnvMode.TRAIN] is not factory.render_modes[EnvMode.TEST]:
-            self.beyond.append("env_factory")
+        plain = plain and not is_atari(factory.task) and not any(map(factory.render_modes.get, _WITHOUT_A_SCREEN))
+        if plain and factory.venv_type.backend is not None:
+            self.values["backend"] = factory.venv_type.backend
         else:
-            self.values["backend"] = backend
+            self.beyond.append("env_factory")
 
     def add_callbacks(self, callbacks: trainer.TrainerCallbacks, env: Any) -> None:
         """Adds exploration and the return at which training ends.

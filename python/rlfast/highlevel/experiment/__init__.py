@@ -9,41 +9,18 @@ from torch import nn
 
 from rlfast.highlevel import agent
 from rlfast.highlevel.experiment import networks
-from rlfast.highlevel.experiment.builder import ExperimentBuilder
-from rlfast.highlevel.experiment.experiment import (
-    Experiment,
-    ExperimentCollection,
-    ExperimentConfig,
-    ExperimentResult,
-    log,
-)
+from rlfast.highlevel.experiment.builder import ExperimentBuilder as ExperimentBuilder
+from rlfast.highlevel.experiment.experiment import Experiment as Experiment
+from rlfast.highlevel.experiment.experiment import ExperimentCollection as ExperimentCollection
+from rlfast.highlevel.experiment.experiment import ExperimentConfig as ExperimentConfig
+from rlfast.highlevel.experiment.experiment import ExperimentResult as ExperimentResult
+from rlfast.highlevel.experiment.experiment import log as log
 from rlfast.highlevel.module import actor
 from rlfast.highlevel.module.core import ModuleFactory
 from rlfast.highlevel.module.intermediate import IntermediateModuleFactory
 from rlfast.highlevel.module.special import ImplicitQuantileNetworkFactory
 from rlfast.highlevel.params import policy_params
 from rlfast.utils.net.common import ModuleType
-
-__all__ = [
-    "A2CExperimentBuilder",
-    "DDPGExperimentBuilder",
-    "DQNExperimentBuilder",
-    "DiscreteSACExperimentBuilder",
-    "Experiment",
-    "ExperimentBuilder",
-    "ExperimentCollection",
-    "ExperimentConfig",
-    "ExperimentResult",
-    "IQNExperimentBuilder",
-    "NPGExperimentBuilder",
-    "PGExperimentBuilder",
-    "PPOExperimentBuilder",
-    "REDQExperimentBuilder",
-    "SACExperimentBuilder",
-    "TD3ExperimentBuilder",
-    "TRPOExperimentBuilder",
-    "log",
-]
 
 
 class PGExperimentBuilder(networks.WithGaussianActor):
@@ -57,7 +34,7 @@ class PGExperimentBuilder(networks.WithGaussianActor):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.PGParams, params=params)
 
 
 class A2CExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
@@ -71,7 +48,7 @@ class A2CExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.A2CParams, params=params)
 
 
 class PPOExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
@@ -85,7 +62,7 @@ class PPOExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.PPOParams, params=params)
 
 
 class NPGExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
@@ -99,7 +76,7 @@ class NPGExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.NPGParams, params=params)
 
 
 class TRPOExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
@@ -113,7 +90,7 @@ class TRPOExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.TRPOParams, params=params)
 
 
 class DDPGExperimentBuilder(networks.WithDeterministicActor, networks.WithCritic):
@@ -127,7 +104,7 @@ class DDPGExperimentBuilder(networks.WithDeterministicActor, networks.WithCritic
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.DDPGParams, params=params)
 
 
 class REDQExperimentBuilder(networks.WithGaussianActor, networks.WithEnsemble):
@@ -141,7 +118,7 @@ class REDQExperimentBuilder(networks.WithGaussianActor, networks.WithEnsemble):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.REDQParams, params=params)
 
 
 class SACExperimentBuilder(networks.WithGaussianActor, networks.WithTwoCritics):
@@ -155,7 +132,7 @@ class SACExperimentBuilder(networks.WithGaussianActor, networks.WithTwoCritics):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.SACParams, params=params)
 
 
 class DiscreteSACExperimentBuilder(networks.WithTwoCritics):
@@ -170,7 +147,7 @@ class DiscreteSACExperimentBuilder(networks.WithTwoCritics):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.DiscreteSACParams, params=params)
 
 
 class TD3ExperimentBuilder(networks.WithDeterministicActor, networks.WithTwoCritics):
@@ -184,7 +161,7 @@ class TD3ExperimentBuilder(networks.WithDeterministicActor, networks.WithTwoCrit
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.TD3Params, params=params)
 
 
 def _discrete(hidden_sizes: Sequence[int], activation: ModuleType = nn.ReLU) -> IntermediateModuleFactory:
@@ -208,14 +185,14 @@ class DQNExperimentBuilder(ExperimentBuilder):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.DQNParams, params=params)
 
     def with_model_factory(self, module_factory: ModuleFactory) -> Self:
         """Returns the builder, with what makes the network of values.
 
         :param module_factory: makes it.
         """
-        return self._with_network(ModuleFactory, module_factory, "model")
+        return self._keep(self._networks, ModuleFactory, model=module_factory)
 
     def with_model_factory_default(self, hidden_sizes: Sequence[int], hidden_activation: ModuleType = nn.ReLU) -> Self:
         """Returns the builder, with these options of the usual network.
@@ -240,17 +217,16 @@ class IQNExperimentBuilder(ExperimentBuilder):
 
         :param params: the settings.
         """
-        return self._with_params(params)
+        return self._keep(self._parts, policy_params.IQNParams, params=params)
 
     def with_preprocess_network_factory(self, module_factory: IntermediateModuleFactory) -> Self:
         """Returns the builder, with what makes the network of features.
 
         :param module_factory: makes it.
         """
-        self._features = self._checked(IntermediateModuleFactory, module_factory)
-        return self
+        return self._keep(self._parts, IntermediateModuleFactory, features=module_factory)
 
     def _create_agent_factory(self) -> agent.AgentFactory:
-        options = (self._params.hidden_sizes, self._params.num_cosines)
-        self._networks["model"] = ImplicitQuantileNetworkFactory(self._features, *options)
+        params, features = self._parts["params"], self._parts["features"]
+        self._networks["model"] = ImplicitQuantileNetworkFactory(features, params.hidden_sizes, params.num_cosines)
         return super()._create_agent_factory()

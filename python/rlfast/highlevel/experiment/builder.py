@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
-from rlfast.highlevel.agent import AgentFactory
-from rlfast.highlevel.config import SamplingConfig
-from rlfast.highlevel.env import EnvFactory
+from rlfast.highlevel import agent, config, env, logger, optim, trainer
 from rlfast.highlevel.experiment.experiment import Experiment, ExperimentCollection, ExperimentConfig
-from rlfast.highlevel.logger import LoggerFactory
-from rlfast.highlevel.optim import OptimizerFactory, OptimizerFactoryAdam
 from rlfast.highlevel.params.policy_params import Params
 from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
-from rlfast.highlevel.trainer import EpochStopCallback, EpochTestCallback, EpochTrainCallback, TrainerCallbacks
-
-Part = TypeVar("Part")
 
 
 class ExperimentBuilder:
@@ -31,26 +24,22 @@ class ExperimentBuilder:
     _kind: ClassVar[type[Params]] = Params
     experiment_config: ExperimentConfig
     """What the experiment does."""
-    sampling_config: SamplingConfig
+    sampling_config: config.SamplingConfig
     """The numbers of steps."""
 
     def __init__(
         self,
-        env_factory: EnvFactory,
+        env_factory: env.EnvFactory,
         experiment_config: ExperimentConfig | None = None,
-        sampling_config: SamplingConfig | None = None,
+        sampling_config: config.SamplingConfig | None = None,
     ) -> None:
-        self._env_factory = self._checked(EnvFactory, env_factory)
         self.experiment_config = experiment_config or ExperimentConfig()
-        self.sampling_config = sampling_config or SamplingConfig()
-        self._logger_factory: LoggerFactory | None = None
-        self._optim_factory: OptimizerFactory = OptimizerFactoryAdam()
-        self._policy_wrapper_factory: PolicyWrapperFactory[Any] | None = None
-        self._callbacks = TrainerCallbacks()
-        self._name: str | None = None
-        self._settings: dict[str, Any] = {}
-        self._params: Any = self._kind()
+        self.sampling_config = sampling_config or config.SamplingConfig()
+        self._parts: dict[str, Any] = {"optim_factory": optim.OptimizerFactoryAdam(), "params": self._kind()}
         self._networks: dict[str, Any] = {}
+        self._callbacks = trainer.TrainerCallbacks()
+        self._settings: dict[str, Any] = {}
+        self._keep(self._parts, env.EnvFactory, env_factory=env_factory)
         self._init()
 
     def _init(self) -> None:
@@ -68,29 +57,26 @@ class ExperimentBuilder:
         self._settings |= settings
         return self
 
-    def with_logger_factory(self, logger_factory: LoggerFactory) -> Self:
+    def with_logger_factory(self, logger_factory: logger.LoggerFactory) -> Self:
         """Returns the builder, with what makes a logger.
 
         :param logger_factory: makes it.
         """
-        self._logger_factory = self._checked(LoggerFactory, logger_factory)
-        return self
+        return self._keep(self._parts, logger.LoggerFactory, logger_factory=logger_factory)
 
     def with_policy_wrapper_factory(self, policy_wrapper_factory: PolicyWrapperFactory[Any]) -> Self:
         """Returns the builder, with what wraps the policy.
 
         :param policy_wrapper_factory: wraps it.
         """
-        self._policy_wrapper_factory = self._checked(PolicyWrapperFactory, policy_wrapper_factory)
-        return self
+        return self._keep(self._parts, PolicyWrapperFactory, policy_wrapper_factory=policy_wrapper_factory)
 
-    def with_optim_factory(self, optim_factory: OptimizerFactory) -> Self:
+    def with_optim_factory(self, optim_factory: optim.OptimizerFactory) -> Self:
         """Returns the builder, with what makes optimizers.
 
         :param optim_factory: makes them.
         """
-        self._optim_factory = self._checked(OptimizerFactory, optim_factory)
-        return self
+        return self._keep(self._parts, optim.OptimizerFactory, optim_factory=optim_factory)
 
     def with_optim_factory_default(
         self, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0
@@ -101,73 +87,63 @@ class ExperimentBuilder:
         :param eps: likewise.
         :param weight_decay: likewise.
         """
-        return self.with_optim_factory(OptimizerFactoryAdam(betas, eps, weight_decay))
+        return self.with_optim_factory(optim.OptimizerFactoryAdam(betas, eps, weight_decay))
 
-    def with_epoch_train_callback(self, callback: EpochTrainCallback) -> Self:
+    def with_epoch_train_callback(self, callback: trainer.EpochTrainCallback) -> Self:
         """Returns the builder, with what is called before each collect.
 
         :param callback: is called.
         """
-        self._callbacks.epoch_train_callback = self._checked(EpochTrainCallback, callback)
-        return self
+        return self._keep(vars(self._callbacks), trainer.EpochTrainCallback, epoch_train_callback=callback)
 
-    def with_epoch_test_callback(self, callback: EpochTestCallback) -> Self:
+    def with_epoch_test_callback(self, callback: trainer.EpochTestCallback) -> Self:
         """Returns the builder, with what is called before each test.
 
         :param callback: is called.
         """
-        self._callbacks.epoch_test_callback = self._checked(EpochTestCallback, callback)
-        return self
+        return self._keep(vars(self._callbacks), trainer.EpochTestCallback, epoch_test_callback=callback)
 
-    def with_epoch_stop_callback(self, callback: EpochStopCallback) -> Self:
+    def with_epoch_stop_callback(self, callback: trainer.EpochStopCallback) -> Self:
         """Returns the builder, with what decides whether training ends early.
 
         :param callback: decides.
         """
-        self._callbacks.epoch_stop_callback = self._checked(EpochStopCallback, callback)
-        return self
+        return self._keep(vars(self._callbacks), trainer.EpochStopCallback, epoch_stop_callback=callback)
 
     def with_name(self, name: str) -> Self:
         """Returns the builder, with the name of the experiment's folder.
 
         :param name: the name.
         """
-        self._name = name
-        return self
+        return self._keep(self._parts, str, name=name)
 
-    def _checked(self, kind: type[Any], value: Part) -> Part:
-        """Returns what a method declares.
+    def _keep(self, where: dict[str, Any], kind: type[Any], **parts: Any) -> Self:
+        """Returns the builder, with parts of the declaration.
 
-        :raises TypeError: if it is of another kind.
+        :raises TypeError: if one is of another kind.
         """
-        if not isinstance(value, kind):
-            wanted = f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
-            raise TypeError(f"{type(self).__name__} needs {wanted}, got {value!r:.100}")
-        return value
-
-    def _with_params(self, params: Params) -> Self:
-        self._params = self._checked(self._kind, params)
+        for part in parts.values():
+            if not isinstance(part, kind):
+                wanted = f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
+                raise TypeError(f"{type(self).__name__} needs {wanted}, got {part!r:.100}")
+        where |= parts
         return self
 
-    def _with_network(self, kind: type[Any], factory: Any, *names: str) -> Self:
-        self._networks |= dict.fromkeys(names, self._checked(kind, factory))
-        return self
-
-    def _create_agent_factory(self) -> AgentFactory:
+    def _create_agent_factory(self) -> agent.AgentFactory:
         if not hasattr(self, "_agent"):
             raise NotImplementedError(f"{type(self).__name__} is of no algorithm: use the builder of one")
-        networks = self._networks.values()
-        made: AgentFactory = self._agent(self._params, self.sampling_config, *networks, self._optim_factory)
+        params, networks, optim_factory = self._parts["params"], self._networks.values(), self._parts["optim_factory"]
+        made: agent.AgentFactory = self._agent(params, self.sampling_config, *networks, optim_factory)
         return made
 
     def build(self) -> Experiment:
         """Returns the experiment."""
-        factory = self._create_agent_factory()
+        factory, parts = self._create_agent_factory(), self._parts
         factory.settings = dict(self._settings)
         factory.set_trainer_callbacks(replace(self._callbacks))
-        factory.set_policy_wrapper_factory(self._policy_wrapper_factory)
-        parts = (self._env_factory, factory, self.sampling_config, self._logger_factory, self._name)
-        return Experiment(self.experiment_config, *parts)
+        factory.set_policy_wrapper_factory(parts.get("policy_wrapper_factory"))
+        others = parts.get("logger_factory"), parts.get("name")
+        return Experiment(self.experiment_config, parts["env_factory"], factory, self.sampling_config, *others)
 
     def build_seeded_collection(self, num_experiments: int) -> ExperimentCollection:
         """Returns experiments that differ in their seeds, each with a folder named after these.
@@ -180,6 +156,6 @@ class ExperimentBuilder:
             builder.experiment_config.seed += number
             builder.sampling_config.train_seed += number * self.sampling_config.num_train_envs
             experiment = builder.build()
-            experiment.name = "/".join(filter(None, (self._name, experiment.get_seeding_info_as_str())))
+            experiment.name = "/".join(filter(None, (experiment.name, experiment.get_seeding_info_as_str())))
             made.append(experiment)
         return ExperimentCollection(made)

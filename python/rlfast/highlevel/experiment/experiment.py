@@ -5,9 +5,10 @@ from __future__ import annotations
 import pickle
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -18,12 +19,12 @@ import torch
 from rlfast.data import Batch, InfoStats
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
-from rlfast.env import BaseVectorEnv, VectorEnvNormObs
+from rlfast.env import BaseVectorEnv
 from rlfast.env.adapters import as_vector_env
 from rlfast.experiment.build import Parts, build
 from rlfast.experiment.config import RunConfig
 from rlfast.experiment.declaration import PICKLE, Declaration
-from rlfast.experiment.environments import normalized, seed_envs
+from rlfast.experiment.environments import seed_envs
 from rlfast.experiment.run import ConfigError, train
 from rlfast.highlevel.agent import AgentFactory
 from rlfast.highlevel.config import SamplingConfig
@@ -32,7 +33,6 @@ from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
 from rlfast.highlevel.module.core import TDevice
 from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
 from rlfast.highlevel.settings import buffer_options
-from rlfast.highlevel.trainer import TrainingContext
 from rlfast.highlevel.world import World
 from rlfast.utils import logging
 from rlfast.utils.logger import BaseLogger, LazyLogger
@@ -98,12 +98,12 @@ class _Declared(Declaration):
         try:
             with closing(experiment.env_factory.create_env(EnvMode.TRAIN)) as env:
                 plan = agent.plan(environments_of(env))
-                plan.add_environments(experiment.env_factory, env)
+                plan.add_environments(experiment.env_factory, env, options.seed)
                 plan.add_callbacks(agent.trainer_callbacks, env)
-                plan.values |= agent.settings
-                experiment.check_restored()
+                if isinstance(experiment.logger_factory, LoggerFactoryDefault):
+                    experiment.logger_factory.get_logger_class()
                 self.config = plan.config(seed=options.seed, device=str(options.device), run_dir=run_dir)
-        except (ValueError, TypeError, AssertionError, gym.error.Error) as error:
+        except (ValueError, TypeError, AssertionError, ImportError, gym.error.Error) as error:
             raise ConfigError(str(error)) from error
         self._beyond = plan.beyond
 
@@ -120,22 +120,21 @@ class _Declared(Declaration):
             path.write_text(self._experiment.pprints() + "\n")
             self.log_file.enter_context(FileLoggerContext(str(path)))
 
-    def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
+    def vector_envs(self, config: RunConfig) -> Iterable[BaseVectorEnv]:
         experiment, factory = self._experiment, self._experiment.env_factory
-        if "env_factory" in self._beyond:
-            watch = experiment.config.watch and type(factory).create_envs is not EnvFactory.create_envs
-            self.envs = factory.create_envs(config.num_envs, config.eval_envs, watch)
-            both = as_vector_env(self.envs.train_envs), as_vector_env(self.envs.test_envs)
-            if getattr(factory, "envpool_factory", None) is None:
-                for name, envs, seed in zip(
-                    ("train", "test"), both, (factory.train_seed, factory.test_seed), strict=True
-                ):
-                    seed_envs(envs, config.seed if seed is None else seed, name)
-            both = normalized(config, *both)
-        else:
-            both = super().environments(config)
+        if "env_factory" not in self._beyond:
             self.envs = environments_of(factory.create_env(EnvMode.TRAIN))
-        self.envs.train_envs, self.envs.test_envs = both
+            return super().vector_envs(config)
+        watch = experiment.config.watch and type(factory).create_envs is not EnvFactory.create_envs
+        self.envs = factory.create_envs(config.num_envs, config.eval_envs, watch)
+        both = as_vector_env(self.envs.train_envs), as_vector_env(self.envs.test_envs)
+        if getattr(factory, "envpool_factory", None) is None:
+            for name, envs, seed in zip(("train", "test"), both, (factory.train_seed, factory.test_seed), strict=True):
+                seed_envs(envs, config.seed if seed is None else seed, name)
+        return both
+
+    def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
+        self.envs.train_envs, self.envs.test_envs = both = super().environments(config)
         return both
 
     def policy(self, config: RunConfig, obs_space: Any, act_space: Any, data: Any = None) -> Any:  # noqa: ARG002
@@ -147,7 +146,7 @@ class _Declared(Declaration):
         return buffer_options(self._experiment.sampling_config)
 
     def loggers(self, run_dir: Path) -> list[BaseLogger]:
-        factory = self._experiment.logger_factory
+        factory = self._experiment.logger_factory or LoggerFactoryDefault()
         if type(factory) is LoggerFactoryDefault and factory.logger_type == "tensorboard":
             return []  # every run has one
         name = self._experiment.name or run_dir.name
@@ -159,10 +158,8 @@ class _Declared(Declaration):
         collectors: Any = (parts.train_collector, parts.test_collector)
         folders = (str(self.config.run_dir or ""), experiment.config.policy_restore_directory)
         self.world = World(self.envs, parts.policy, collectors[0], collectors[1], logger, *folders)
-        context = TrainingContext(parts.policy, self.envs, logger)
-        options = experiment.agent_factory.trainer_options(context, parts.before_collect)
         persistence = self.persistence(enabled=experiment.config.persistence_enabled)
-        return options | {"save_best_fn": persistence.get_save_best_fn(self.world)}
+        return experiment.agent_factory.trainer_options(self.world, persistence, parts.before_collect)
 
     def persistence(self, *, enabled: bool) -> PolicyPersistence:
         group = PersistenceGroup(*self.envs.persistence, enabled=enabled)
@@ -190,18 +187,18 @@ class _Declared(Declaration):
             raise ValueError(f"{self._experiment.describe('env_factory')} has no environments that film: use a script")
         return super().environment(config, render_mode)
 
-    def evaluation(self, config: RunConfig, number: int, statistics: Any, make: Any = None) -> BaseVectorEnv:
+    def evaluation_envs(self, config: RunConfig, number: int, make: Any) -> BaseVectorEnv:
         if "env_factory" not in self._beyond:
-            return super().evaluation(config, number, statistics, make)
-        envs = as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
-        if config.normalize_obs:
-            envs = VectorEnvNormObs(envs, update_obs_rms=False)
-        wrapped: Any = envs
-        for state in statistics or ():
-            if hasattr(wrapped, "load_state_dict"):
-                wrapped.load_state_dict(state)
-                wrapped = getattr(wrapped, "venv", None)
-        return envs
+            return super().evaluation_envs(config, number, make)
+        return as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
+
+
+def _make(config: RunConfig, declaration: Declaration, *, replaced: bool) -> Parts:
+    """Returns the parts of a run, and then deletes the folder that its own replaces."""
+    parts = build(config, declaration)
+    if replaced and config.run_dir is not None:
+        shutil.rmtree(config.run_dir)
+    return parts
 
 
 def _check_fit(policy: Any, envs: Environments) -> None:
@@ -227,6 +224,7 @@ def _check_fit(policy: Any, envs: Environments) -> None:
         raise ValueError(f"a network gives actions of shape {tuple(result.act.shape[1:])}, they are of {space.shape}")
 
 
+@dataclass(eq=False, repr=False)
 class Experiment(ToStringMixin):
     """An experiment: a run of :mod:`rlfast.experiment` that factories declare.
 
@@ -241,21 +239,12 @@ class Experiment(ToStringMixin):
     LOG_FILENAME = "log.txt"
     EXPERIMENT_PICKLE_FILENAME = PICKLE
 
-    def __init__(
-        self,
-        config: ExperimentConfig,
-        env_factory: EnvFactory,
-        agent_factory: AgentFactory,
-        sampling_config: SamplingConfig,
-        logger_factory: LoggerFactory | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.config = config
-        self.env_factory = env_factory
-        self.agent_factory = agent_factory
-        self.sampling_config = sampling_config
-        self.logger_factory = LoggerFactoryDefault() if logger_factory is None else logger_factory
-        self.name = name
+    config: ExperimentConfig
+    env_factory: EnvFactory
+    agent_factory: AgentFactory
+    sampling_config: SamplingConfig
+    logger_factory: LoggerFactory | None = None
+    name: str | None = None
 
     def describe(self, part: str) -> str:
         """Returns the class of a part of the declaration.
@@ -283,16 +272,6 @@ class Experiment(ToStringMixin):
         :raises ConfigError: if the declaration cannot be run.
         """
         return _Declared(self, run_dir).config
-
-    def check_restored(self) -> None:
-        """Checks that there is a policy where one is to be restored.
-
-        :raises ValueError: if there is none.
-        """
-        folder = self.config.policy_restore_directory
-        names = (self.config.policy_persistence_mode.get_filename(), "checkpoint")
-        if folder and not any(Path(folder, name).exists() for name in names):
-            raise ValueError(f"policy_restore_directory={folder!r} has neither {names[0]} nor a {names[1]}")
 
     @classmethod
     def from_directory(cls, directory: str, restore_policy: bool = True) -> Experiment:
@@ -325,15 +304,16 @@ class Experiment(ToStringMixin):
         """Returns the seeds, for names of folders."""
         return f"experiment_seed={self.config.seed},train_seed={self.sampling_config.train_seed}"
 
-    def _folder(self, name: str | None, *, must_be_new: bool) -> Path | None:
+    def _folder(self, name: str | None) -> Path | None:
+        """Returns the folder of a run, after checks before anything starts."""
+        restored, best = self.config.policy_restore_directory, self.config.policy_persistence_mode.get_filename()
+        if restored and not any(Path(restored, file).exists() for file in (best, "checkpoint")):
+            raise ConfigError(f"policy_restore_directory={restored!r} has neither {best} nor a checkpoint")
         if not self.config.persistence_enabled:
             return None
+        self._pickled()
         distinct = f"{datetime_tag()}-{token_hex(3)}"  # several may start in one second
-        folder = Path(self.config.persistence_base_dir, name or self.name or distinct)
-        if not must_be_new and (folder / self.EXPERIMENT_PICKLE_FILENAME).exists():
-            shutil.rmtree(folder)
-        self._pickled()  # raises an error before anything starts
-        return folder
+        return Path(self.config.persistence_base_dir, name or self.name or distinct)
 
     def create_experiment_world(
         self,
@@ -350,7 +330,7 @@ class Experiment(ToStringMixin):
         :param reset_collectors: whether the environments are reset.
         :raises FileExistsError: if that folder exists.
         """
-        folder = self._folder(override_experiment_name, must_be_new=True)
+        folder = self._folder(override_experiment_name)
         if folder is not None and raise_error_on_dirname_collision and folder.exists():
             raise FileExistsError(f"{folder} exists: choose another name")
         declared = _Declared(self, folder, logger_run_id)
@@ -383,16 +363,20 @@ class Experiment(ToStringMixin):
         :raises ConfigError: if the declaration cannot be run; nothing was started then.
         """
         del kwargs
-        folder = self._folder(experiment_name or run_name, must_be_new=raise_error_on_dirname_collision)
+        folder = self._folder(experiment_name or run_name)
         kept = folder is not None
         folder = folder or Path(tempfile.mkdtemp(prefix="rlfast"), "run")
+        replaced = not raise_error_on_dirname_collision and (folder / self.EXPERIMENT_PICKLE_FILENAME).exists()
+        restored = self.config.policy_restore_directory
+        if replaced and self.config.train and restored and folder.samefile(restored):
+            raise ConfigError(f"{folder} has the policy to restore, and would be deleted: choose another name")
         try:
             declared = _Declared(self, folder, logger_run_id)
             if not self.config.train:
                 return self._only_watch(declared)
             with declared.log_file:
-                config = declared.config
-                info = train(replace(config, save_buffer=config.save_buffer and kept), declared).info
+                config = replace(declared.config, save_buffer=declared.config.save_buffer and kept)
+                info = train(config, declared, make_parts=partial(_make, replaced=replaced)).info
             self._watch(declared.world)
             return ExperimentResult(declared.world, info)
         finally:

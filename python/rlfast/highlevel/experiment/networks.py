@@ -30,9 +30,9 @@ class WithActor(ExperimentBuilder):
 
         :param actor_factory: makes it.
         """
-        factory = self._checked(actor.ActorFactory, actor_factory)
-        kept = actor.ActorFactoryTransientStorageDecorator(factory, self._actor_future)
-        return self._with_network(actor.ActorFactory, kept, "actor")
+        self._keep(self._networks, actor.ActorFactory, actor=actor_factory)
+        self._networks["actor"] = actor.ActorFactoryTransientStorageDecorator(actor_factory, self._actor_future)
+        return self
 
 
 class WithGaussianActor(WithActor):
@@ -83,7 +83,7 @@ class WithCritics(WithActor):
         self._with(critic.CriticFactoryDefault(), *self._critics)
 
     def _with(self, factory: critic.CriticFactory, *critics: str) -> Self:
-        return self._with_network(critic.CriticFactory, factory, *critics)
+        return self._keep(self._networks, critic.CriticFactory, **dict.fromkeys(critics, factory))
 
     def _with_actor(self, *critics: str) -> Self:
         return self._with(critic.CriticFactoryReuseActor(self._actor_future), *critics)
@@ -187,7 +187,7 @@ class WithEnsemble(WithActor):
 
         :param factory: makes them.
         """
-        return self._with_network(critic.CriticEnsembleFactory, factory, "critics")
+        return self._keep(self._networks, critic.CriticEnsembleFactory, critics=factory)
 
     def with_critic_ensemble_factory_default(self, hidden_sizes: Sequence[int] = CRITIC_SIZES) -> Self:
         """Returns the builder, with these options of the usual critics.

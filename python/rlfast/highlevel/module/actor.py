@@ -1,6 +1,6 @@
 """Factories of actors."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from rlfast.experiment.networks import initialize_orthogonally
 from rlfast.highlevel.env import Environments
-from rlfast.highlevel.module.core import DefaultNetworks, ModuleFactory, TDevice, init_linear_orthogonal
+from rlfast.highlevel.module.core import DefaultNetworks, ModuleFactory, TDevice
 from rlfast.highlevel.module.intermediate import IntermediateModule, IntermediateModuleFactory
 from rlfast.highlevel.module.module_opt import ModuleOpt
 from rlfast.highlevel.optim import OptimizerFactory
@@ -43,10 +44,6 @@ class ActorFutureProviderProtocol(Protocol):
 class ActorFactory(ModuleFactory, ToStringMixin, ABC):
     """The interface of factories of actors."""
 
-    @abstractmethod
-    def create_module(self, envs: Environments, device: TDevice) -> BaseActor | nn.Module:
-        """Returns an actor; see :meth:`ModuleFactory.create_module`."""
-
     def create_module_opt(
         self, envs: Environments, device: TDevice, optim_factory: OptimizerFactory, lr: float
     ) -> ModuleOpt:
@@ -66,14 +63,6 @@ class ActorFactory(ModuleFactory, ToStringMixin, ABC):
         :param envs: the environments.
         """
         return None
-
-    @staticmethod
-    def _init_linear(actor: nn.Module) -> None:
-        """Initializes an actor, its means near zero (arXiv:2006.05990, section 3.2)."""
-        init_linear_orthogonal(actor)
-        for layer in getattr(actor, "mu", nn.Module()).modules():
-            if isinstance(layer, nn.Linear):
-                layer.weight.data.mul_(0.01)
 
 
 class ActorFactoryContinuous(ActorFactory, ABC):
@@ -114,7 +103,7 @@ class ActorFactoryContinuousGaussianNet(ActorFactoryContinuous):
         networks = DefaultNetworks(envs, device, self.hidden_sizes, self.activation)
         conditioned, bounded = self.conditioned_sigma, not self.unbounded
         actor = networks.normal_actor(conditioned_sigma=conditioned, log_std=-0.5, bounded=bounded)
-        self._init_linear(actor)
+        initialize_orthogonally(actor)
         return actor
 
     def create_dist_fn(self, envs: Environments) -> Any:
@@ -192,9 +181,6 @@ class ActorFactoryTransientStorageDecorator(ActorFactory):
     def __init__(self, actor_factory: ActorFactory, actor_future: ActorFuture) -> None:
         self.actor_factory = actor_factory
         self._actor_future = actor_future
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"actor_factory": self.actor_factory, "_actor_future": self._actor_future}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({"_actor_future": ActorFuture()} | state)

@@ -80,8 +80,7 @@ class CriticFactoryDiscreteNet(CriticFactoryContinuousNet):
     """Makes critics for environments with discrete actions; see :class:`CriticFactoryContinuousNet`."""
 
 
-@dataclass(eq=False, repr=False)
-class CriticFactoryDefault(CriticFactory):
+class CriticFactoryDefault(CriticFactoryContinuousNet):
     """Makes critics for any actions.
 
     :param hidden_sizes: the sizes of hidden layers.
@@ -90,14 +89,11 @@ class CriticFactoryDefault(CriticFactory):
 
     DEFAULT_HIDDEN_SIZES = (64, 64)
 
-    hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES
-    hidden_activation: ModuleType = nn.ReLU
-
-    def create_module(
-        self, envs: Environments, device: TDevice, use_action: bool, discrete_last_size_use_action_shape: bool = False
-    ) -> nn.Module:
-        factory = CriticFactoryContinuousNet(self.hidden_sizes, self.hidden_activation)
-        return factory.create_module(envs, device, use_action, discrete_last_size_use_action_shape)
+    def __init__(
+        self, hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES, hidden_activation: ModuleType = nn.ReLU
+    ) -> None:
+        super().__init__(hidden_sizes, hidden_activation)
+        self.hidden_activation = hidden_activation
 
 
 @dataclass(eq=False, repr=False)
@@ -176,20 +172,14 @@ class CriticEnsembleFactoryContinuousNet(CriticEnsembleFactory):
 
     hidden_sizes: Sequence[int]
 
-    def create_module(
-        self,
-        envs: Environments,
-        device: TDevice,
-        ensemble_size: int,
-        use_action: bool,  # noqa: ARG002 (always)
-    ) -> nn.Module:
+    def create_module(self, envs: Environments, device: TDevice, ensemble_size: int, use_action: bool) -> nn.Module:  # noqa: ARG002 (always)
         return DefaultNetworks(envs, device, self.hidden_sizes).action_values_by(ensemble_size)
 
 
+@dataclass(eq=False, repr=False)
 class CriticEnsembleFactoryDefault(CriticEnsembleFactoryContinuousNet):
     """Makes ensembles for continuous actions; see :class:`CriticEnsembleFactoryContinuousNet`."""
 
     DEFAULT_HIDDEN_SIZES = (64, 64)
 
-    def __init__(self, hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES) -> None:
-        super().__init__(hidden_sizes)
+    hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES

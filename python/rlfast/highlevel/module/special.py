@@ -25,11 +25,5 @@ class ImplicitQuantileNetworkFactory(ModuleFactory, ToStringMixin):
 
     def create_module(self, envs: Environments, device: TDevice) -> ImplicitQuantileNetwork:
         features = self.preprocess_net_factory.create_intermediate_module(envs, device)
-        return ImplicitQuantileNetwork(
-            preprocess_net=features.module,
-            action_shape=envs.get_action_shape(),
-            hidden_sizes=self.hidden_sizes,
-            num_cosines=self.num_cosines,
-            preprocess_net_output_dim=features.output_dim,
-            device=device,
-        ).to(device)
+        options = (self.hidden_sizes, self.num_cosines, features.output_dim, device)
+        return ImplicitQuantileNetwork(features.module, envs.get_action_shape(), *options).to(device)

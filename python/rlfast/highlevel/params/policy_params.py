@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, dataclass_transform
 
 import torch
 
@@ -116,8 +116,20 @@ class ParamTransformerMultiLRScheduler(ParamTransformer):
         params[self.key_scheduler] = MultipleLRSchedulers(*made) if len(made) > 1 else (made or [None])[0]
 
 
+class _OfParts(ParamTransformer):
+    """Likewise, for parts with an optimizer each: attributes are the names of their factories, and of the scheduler."""
+
+    _parts: ClassVar[tuple[str, ...]]
+
+    def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:
+        *keys, scheduler = vars(self).values()
+        parts = [getattr(data, part) for part in self._parts]
+        pairs = [(getattr(part, "optim", part), key) for part, key in zip(parts, keys, strict=True)]
+        ParamTransformerMultiLRScheduler(pairs, scheduler).transform(params, data)
+
+
 @dataclass(eq=False, repr=False)
-class ParamTransformerLRScheduler(ParamTransformer):
+class ParamTransformerLRScheduler(_OfParts):
     """Replaces the factory of a scheduler by the scheduler.
 
     :param key_scheduler_factory: the name of the factory.
@@ -127,20 +139,7 @@ class ParamTransformerLRScheduler(ParamTransformer):
     key_scheduler_factory: str
     key_scheduler: str
 
-    def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:
-        pairs: Any = [(data.optim, self.key_scheduler_factory)]
-        ParamTransformerMultiLRScheduler(pairs, self.key_scheduler).transform(params, data)
-
-
-class _OfParts(ParamTransformer):
-    """Likewise, for parts with an optimizer each: attributes are the names of their factories, and of the scheduler."""
-
-    _parts: ClassVar[tuple[str, ...]]
-
-    def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:
-        *keys, scheduler = vars(self).values()
-        pairs = [(getattr(data, part).optim, key) for part, key in zip(self._parts, keys, strict=True)]
-        ParamTransformerMultiLRScheduler(pairs, scheduler).transform(params, data)
+    _parts = ("optim",)
 
 
 class ParamTransformerActorAndCriticLRScheduler(_OfParts):
@@ -237,8 +236,15 @@ class GetParamTransformersProtocol(Protocol):
     def _get_param_transformers(self) -> list[ParamTransformer]: ...
 
 
-@dataclass
-class Params(ToStringMixin):
+@dataclass_transform()
+class _Settings:
+    """Makes subclasses dataclasses."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(cls)
+
+
+class Params(_Settings, ToStringMixin):
     """The base class of settings."""
 
     def create_kwargs(self, data: ParamTransformerData) -> dict[str, Any]:
@@ -273,16 +279,14 @@ _TRANSFORMERS: dict[str, type[Any]] = {
 }
 
 
-@dataclass
-class ParamsMixinLearningRateWithScheduler:
+class ParamsMixinLearningRateWithScheduler(_Settings):
     """A learning rate."""
 
     lr: float = 1e-3
     lr_scheduler_factory: LRSchedulerFactory | None = None
 
 
-@dataclass
-class ParamsMixinActorAndCritic:
+class ParamsMixinActorAndCritic(_Settings):
     """Learning rates of an actor and a critic."""
 
     actor_lr: float = 1e-3
@@ -291,8 +295,7 @@ class ParamsMixinActorAndCritic:
     critic_lr_scheduler_factory: LRSchedulerFactory | None = None
 
 
-@dataclass
-class ParamsMixinActorAndDualCritics:
+class ParamsMixinActorAndDualCritics(_Settings):
     """Learning rates of an actor and two critics."""
 
     actor_lr: float = 1e-3
@@ -303,8 +306,7 @@ class ParamsMixinActorAndDualCritics:
     critic2_lr_scheduler_factory: LRSchedulerFactory | None = None
 
 
-@dataclass
-class ParamsMixinActionScaling:
+class ParamsMixinActionScaling(_Settings):
     """How actions get to the environment."""
 
     action_scaling: bool | Literal["default"] = "default"
@@ -312,22 +314,19 @@ class ParamsMixinActionScaling:
     action_bound_method: Literal["clip", "tanh"] | None = "clip"
 
 
-@dataclass
-class ParamsMixinExplorationNoise:
+class ParamsMixinExplorationNoise(_Settings):
     """Noise that explores."""
 
     exploration_noise: BaseNoise | Literal["default"] | NoiseFactory | None = None
 
 
-@dataclass
-class ParamsMixinGeneralAdvantageEstimation:
+class ParamsMixinGeneralAdvantageEstimation(_Settings):
     """Estimation of advantages."""
 
     gae_lambda: float = 0.95
     max_batchsize: int = 256
 
 
-@dataclass
 class PGParams(Params, ParamsMixinActionScaling, ParamsMixinLearningRateWithScheduler):
     """The settings of :class:`rlfast.policy.PGPolicy`."""
 
@@ -341,7 +340,6 @@ class PGParams(Params, ParamsMixinActionScaling, ParamsMixinLearningRateWithSche
         vars(self).update({"dist_fn": "default"} | state)
 
 
-@dataclass
 class A2CParams(PGParams, ParamsMixinGeneralAdvantageEstimation):
     """The settings of :class:`rlfast.policy.A2CPolicy`."""
 
@@ -350,7 +348,6 @@ class A2CParams(PGParams, ParamsMixinGeneralAdvantageEstimation):
     max_grad_norm: float | None = None
 
 
-@dataclass
 class PPOParams(A2CParams):
     """The settings of :class:`rlfast.policy.PPOPolicy`."""
 
@@ -361,7 +358,6 @@ class PPOParams(A2CParams):
     recompute_advantage: bool = False
 
 
-@dataclass
 class NPGParams(PGParams, ParamsMixinGeneralAdvantageEstimation):
     """The settings of :class:`rlfast.policy.NPGPolicy`."""
 
@@ -370,7 +366,6 @@ class NPGParams(PGParams, ParamsMixinGeneralAdvantageEstimation):
     advantage_normalization: bool = True
 
 
-@dataclass
 class TRPOParams(NPGParams):
     """The settings of :class:`rlfast.policy.TRPOPolicy`."""
 
@@ -379,31 +374,26 @@ class TRPOParams(NPGParams):
     max_backtracks: int = 10
 
 
-@dataclass
 class _TargetParams(Params):
     tau: float = 0.005
     gamma: float = 0.99
     estimation_step: int = 1
 
 
-@dataclass
 class _SACParams(_TargetParams, ParamsMixinActorAndDualCritics):
     alpha: float | AutoAlphaFactory = 0.2
 
 
-@dataclass
 class SACParams(_SACParams, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
     """The settings of :class:`rlfast.policy.SACPolicy`."""
 
     deterministic_eval: bool = True
 
 
-@dataclass
 class DiscreteSACParams(_SACParams):
     """The settings of :class:`rlfast.policy.DiscreteSACPolicy`."""
 
 
-@dataclass
 class DQNParams(Params, ParamsMixinLearningRateWithScheduler):
     """The settings of :class:`rlfast.policy.DQNPolicy`."""
 
@@ -415,7 +405,6 @@ class DQNParams(Params, ParamsMixinLearningRateWithScheduler):
     clip_loss_grad: bool = False
 
 
-@dataclass
 class IQNParams(DQNParams):
     """The settings of :class:`rlfast.policy.IQNPolicy` and of its network."""
 
@@ -427,12 +416,10 @@ class IQNParams(DQNParams):
     num_cosines: int = 64
 
 
-@dataclass
 class DDPGParams(_TargetParams, ParamsMixinActorAndCritic, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
     """The settings of :class:`rlfast.policy.DDPGPolicy`."""
 
 
-@dataclass
 class REDQParams(DDPGParams):
     """The settings of :class:`rlfast.policy.REDQPolicy`."""
 
@@ -444,7 +431,6 @@ class REDQParams(DDPGParams):
     target_mode: Literal["mean", "min"] = "min"
 
 
-@dataclass
 class TD3Params(_TargetParams, ParamsMixinActorAndDualCritics, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
     """The settings of :class:`rlfast.policy.TD3Policy`."""
 
