@@ -75,6 +75,12 @@ def test_gail_learns_in_its_environment(tiny, tmp_path):
     assert evaluate(config.run_dir, 2).n_collected_episodes == 2  # without the data
 
 
+@pytest.mark.parametrize("name", ["normalize_obs", "normalize_reward"])
+def test_gail_takes_no_setting_that_it_does_not_use(tiny, name):
+    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be one of False, got True"):
+        tiny("gail", **{name: True})
+
+
 def test_a_resumed_run_of_gail_equals_an_uninterrupted_one(tiny, tmp_path, monkeypatch):
     config = replace(tiny("gail"), max_steps=128, collect_steps=32, num_envs=2, eval_interval=64)
     straight = train(replace(config, run_dir=tmp_path / "straight"))

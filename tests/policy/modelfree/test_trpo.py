@@ -29,7 +29,7 @@ class Zero(nn.Module):
         return self.value.expand(len(obs), 1)
 
 
-def step(**options):
+def step(advantage=1.0, **options):
     """Do one step that makes an action above the mean more likely, and one below less; give policy and losses."""
     critic = Zero()
     optim = torch.optim.SGD(critic.parameters(), lr=0.1)
@@ -38,7 +38,7 @@ def step(**options):
     act = torch.tensor([[11.0], [9.0]])
     logp_old = torch.full((2,), -0.5 - 0.5 * np.log(2 * np.pi), dtype=torch.float32)
     losses = policy._gradient_step(
-        torch.zeros(2, 1), None, None, act, logp_old, torch.tensor([1.0, -1.0]), torch.zeros(2)
+        torch.zeros(2, 1), None, None, act, logp_old, torch.tensor([advantage, -1.0]), torch.zeros(2)
     )
     return policy, {name: value.item() for name, value in losses.items()}
 
@@ -66,6 +66,13 @@ def test_the_old_parameters_come_back_when_the_line_search_fails():
     """Tianshou leaves the actor at the last step that was tried, though it broke the constraint."""
     policy, losses = step(max_kl=0.02, max_backtracks=1)
     assert policy.actor.root.item() == 1.0
+    assert (losses["step_size"], losses["kl"]) == (0, 0)
+
+
+@pytest.mark.parametrize("advantage", [np.nan, np.inf])
+def test_an_advantage_that_is_no_number_leaves_the_actor_as_it_was(advantage):
+    policy, losses = step(advantage)
+    assert policy.actor.root.item() == 1
     assert (losses["step_size"], losses["kl"]) == (0, 0)
 
 

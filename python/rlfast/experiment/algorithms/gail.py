@@ -23,6 +23,8 @@ class Config(AdvantageConfig, DataConfig):
     env: str = "Pendulum-v1"
     normalize_obs: Literal[False] = False
     """Always False: the expert's observations are those of the environment."""
+    normalize_reward: Literal[False] = False
+    """Always False: the policy learns from rewards of the discriminator."""
     eps_clip: NonNegativeFloat = 0.2
     """Bound of the change of the ratio of probabilities."""
     normalize_advantage: bool = True

@@ -133,7 +133,7 @@ class NaturalStep:
         :param size: the size of the step.
         :return: the mean KL divergence from the old distribution, and the loss, both after the step.
         """
-        place = self._start + size * self.direction
+        place = self._start + size * self.direction if size != 0 else self._start  # also where it is NaN
         parts = place.split_with_sizes([parameter.numel() for parameter in self._parameters])
         for parameter, part in zip(self._parameters, parts, strict=True):
             parameter.copy_(part.view_as(parameter))
