@@ -1,9 +1,12 @@
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
 from torch import nn
 
+from machine import PATIENCE
 from rlfast.utils.optim import adam, clone_optimizer, descend, make_optimizer, optim_step
 
 
@@ -225,3 +228,22 @@ def test_clone_optimizer_refuses_what_it_cannot_know():
 
     with pytest.raises(ValueError, match="pass a factory"):
         clone_optimizer(Own(nn.Linear(1, 1).parameters(), lr=0.1), [])
+
+
+WITHOUT_COMPILER = """
+import sys
+import torch
+from rlfast.utils.optim import adam, descend
+model = torch.nn.Linear(3, 2)
+optim = adam(0.1)(model.parameters())
+for _ in range(2):
+    descend(model(torch.ones(4, 3)).square().mean(), optim, 0.5)
+assert optim.state_dict()["state"][0]["step"] == 2
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_the_compiler_is_not_imported_for_steps_without_it():
+    command = [sys.executable, "-c", WITHOUT_COMPILER]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.stdout == "False\n", done.stderr

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable
 from functools import partial
+from inspect import unwrap
 from typing import Any, TypeAlias, TypeVar
 
 from rlfast.utils.runtime.extras import needed_by
@@ -8,6 +9,13 @@ with needed_by("rlfast.utils.optim"):
     import torch
     from torch import nn
     from torch.optim import optimizer
+
+
+for _method in (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.state_dict):
+    # Each imports torch._dynamo, to be left out of its graphs, which takes as long as a short run. No graph calls them.
+    _function = unwrap(_method)
+    if not hasattr(_function, "__dynamo_disable"):
+        setattr(_function, "__dynamo_disable", _function)
 
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -150,8 +158,8 @@ _ONE = torch.ones((), dtype=torch.float32)
 def _step_fused(optim: torch.optim.Optimizer) -> bool:
     """Do ``step()`` of a fused Adam with bitwise equal results, without the overhead that takes half of its time.
 
-    :return: whether the step was done. It is not, and nothing is changed, if the optimizer is not a fused Adam, has no
-        state yet, lacks a gradient, or has step hooks (learning rate schedulers add one).
+    :return: whether the step was done. It is not if the optimizer is not a fused Adam, lacks a gradient, or has step
+        hooks (learning rate schedulers add one).
     """
     if type(optim) is not torch.optim.Adam or "step" in vars(optim) or _has_hooks(optim):
         return False
@@ -194,9 +202,12 @@ def _fused_arguments(optim: torch.optim.Optimizer, group: dict[str, Any]) -> tup
         return None
     if any(isinstance(number, torch.Tensor) for number in (group["lr"], *group["betas"])):
         return None
-    grads, states = [p.grad for p in params], [optim.state.get(p, {}) for p in params]
-    if not all(states) or any(grad is None for grad in grads) or len({(p.device, p.dtype) for p in params}) != 1:
+    grads = [p.grad for p in params]
+    if any(grad is None for grad in grads) or len({(p.device, p.dtype) for p in params}) != 1:
         return None
+    if not all(optim.state.get(p) for p in params):
+        optim._init_group(group, [], [], [], [], [], [])  # type: ignore[attr-defined]  # noqa: SLF001
+    states = [optim.state[p] for p in params]
     exp_avgs, exp_avg_sqs, steps = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step"))
     return params, grads, exp_avgs, exp_avg_sqs, [], steps
 
