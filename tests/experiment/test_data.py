@@ -88,6 +88,14 @@ class TestD4RL:
         path = write_d4rl(tmp_path / "a.hdf5", timeouts=None, observations=obs, next_observations=following)
         assert np.flatnonzero(ReplayBuffer.from_d4rl(path).truncated).tolist() == [4, 9]
 
+    def test_a_number_that_is_missing_in_each_row_ends_no_episode(self, tmp_path):
+        obs = np.arange(30, dtype=np.float32).reshape(10, 3)
+        obs[:, 1] = np.nan
+        following = np.concatenate([obs[1:], obs[:1]])
+        following[4, 1] = 0.0
+        path = write_d4rl(tmp_path / "a.hdf5", timeouts=None, observations=obs, next_observations=following)
+        assert np.flatnonzero(ReplayBuffer.from_d4rl(path).truncated).tolist() == [4, 9]
+
     def test_actions_are_turned_into_the_policys(self, tmp_path):
         buffer = load_data(write_d4rl(tmp_path / "a.hdf5", following=True), *SPACES, seed=0)
         assert buffer.act.dtype == np.float32

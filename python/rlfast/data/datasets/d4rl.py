@@ -99,7 +99,8 @@ class D4rlSource(Source):
         obs, following = self._sets["observations"], self._sets["next_observations"]
         found = np.ones(len(obs), np.bool_)
         for place in ranges(len(obs) - 1, self._step()):
-            other = obs[place.start + 1 : place.stop + 1] != following[place]
+            one, next_one = obs[place.start + 1 : place.stop + 1], following[place]
+            other = (one != next_one) & ((one == one) | (next_one == next_one))  # noqa: PLR0124 (NaN goes on as NaN)
             found[place] = other.reshape(len(other), -1).any(axis=1)
         return found
 
