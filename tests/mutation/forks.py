@@ -17,7 +17,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .swap import ACTIVE, activate, functions
 
@@ -66,7 +66,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
         raise RuntimeError("the tests cannot be collected")
     notes = Path(os.environ["MUTATION_RESULTS"])
     by = notes.with_suffix(".by")
-    took, tests_of, modules = _watch(session.items, notes.with_suffix(".stats"), by)
+    stats, state = notes.with_suffix(".stats"), os.environ["MUTATION_STATE"]
+    watched = json.loads(stats.read_text(encoding="utf-8")) if stats.exists() else {}
+    known = watched.get("state") == state
+    if not known:
+        watched = _watch(session.items, stats, by)
+    took, tests_of, modules = (watched[part] for part in ("took", "tests_of", "modules"))
     for module in modules:
         with suppress(Exception):  # a test made it up, or took away what it needs
             importlib.import_module(module)
@@ -74,9 +79,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     gc.freeze()  # or each fork would copy what the collector looks at
     imported = {name for name, mutants in functions.items() if mutants.original.__code__ in collected}
     quickest = sorted(session.items, key=lambda item: took[item.nodeid])
-    if status := _in_fork(lambda: _run(session, quickest, {}, "", by)):
+    if not known and (status := _in_fork(lambda: _run(session, quickest, {}, "", by))):
         told = by.read_text(encoding="utf-8")
         raise RuntimeError(f"the tests fail without a mutant when the quickest come first: {status}\n{told}")
+    stats.write_text(
+        json.dumps(watched | {"state": state}), encoding="utf-8"
+    )  # a run that goes on need not watch again
     saw: Counter[tuple[str, str]] = Counter()  # a test that saw one mutant of a function will see others
     tasks = json.loads(Path(os.environ["MUTATION_TASKS"]).read_text(encoding="utf-8"))
     left: dict[str, list[pytest.Item]] = {}  # the slower tests of mutants that the quick ones did not see
@@ -103,13 +111,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     return True
 
 
-def _watch(
-    items: Sequence[pytest.Item], path: Path, by: Path
-) -> tuple[dict[str, float], dict[str, list[str]], list[str]]:
+def _watch(items: Sequence[pytest.Item], path: Path, by: Path) -> dict[str, Any]:
     """Runs all tests in a fork.
 
-    :return: The seconds that each took, the tests that call each function, and the modules that they loaded: PyTorch
-        loads a thousand when an optimizer first steps, in two seconds that each mutant would take.
+    :return: The seconds that each ``took``, ``tests_of`` each function, which call it, and the ``modules`` that they
+        loaded: PyTorch loads a thousand when an optimizer first steps, in two seconds that each mutant would take.
     """
     loaded = [*sys.modules]
 
@@ -125,14 +131,15 @@ def _watch(
                 if mutants.original.__code__ in called:
                     tests_of.setdefault(name, []).append(item.nodeid)
         _trace(None)
-        path.write_text(json.dumps([took, tests_of, [*sys.modules.keys() - loaded]]), encoding="utf-8")
+        modules = sorted(sys.modules.keys() - loaded)
+        path.write_text(json.dumps({"took": took, "tests_of": tests_of, "modules": modules}), encoding="utf-8")
         by.write_text("\n".join(failures), encoding="utf-8")
         return items[0].session.testsfailed
 
     if status := _in_fork(watch):
         raise RuntimeError(f"the tests fail without a mutant: {status}\n{by.read_text(encoding='utf-8')}")
-    took, tests_of, modules = json.loads(path.read_text(encoding="utf-8"))
-    return took, tests_of, sorted(modules)
+    watched: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return watched
 
 
 def _run(

@@ -8,6 +8,7 @@ gives no reason for. The work is done on a copy of the sources, under ``build/mu
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -107,7 +108,7 @@ def tried(name: str, area: Area, reasons: Mapping[Mutant, str], word: str = "") 
     tasks.write_text(json.dumps(left), encoding="utf-8")
     if left:
         sys.stdout.write(f"{name}: {len(mutants)} mutants, {len(left)} of them to be tried\n")
-        files = {"MUTATION_TASKS": str(tasks), "MUTATION_RESULTS": str(results)}
+        files = {"MUTATION_TASKS": str(tasks), "MUTATION_RESULTS": str(results), "MUTATION_STATE": state(area)}
         _tests(area, tree, "-p", "mutation.forks", log=BUILD / name / "log", **files)
     notes = noted(results)
     if missing := mutants.keys() - notes.keys():
@@ -125,6 +126,16 @@ def _tests(area: Area, tree: Path, *options: str, log: Path, **variables: str) -
         return subprocess.run(
             command, cwd=sources.ROOT, env=environment(tree) | variables, stdout=out, stderr=out, check=False
         ).returncode
+
+
+def state(area: Area) -> str:
+    """A digest of the package and of the tests of an area: while it is the same, tests need not be watched again."""
+    folders = (sources.ROOT / path for path in ("python", *area.tests))
+    files = sorted(file for path in folders for file in ((path,) if path.is_file() else path.rglob("*.py")))
+    digest = hashlib.sha256(repr(area).encode())
+    for file in files:
+        digest.update(str(file).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def noted(results: Path) -> dict[str, dict[str, Any]]:

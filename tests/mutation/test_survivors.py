@@ -168,6 +168,26 @@ def test_the_mutants_of_a_part_are_tried_alone(shape, capsys):
     assert left == every - 1, "add has one mutant"
 
 
+def test_tests_are_watched_again_when_they_change(shape):
+    tests = (
+        TESTS
+        + """
+def test_told():
+    with open("told", "a") as file:
+        file.write(os.environ.get("MUTANT_UNDER_TEST", "watched") + "\\n")
+"""
+    )
+
+    def times():
+        run.main(["shape:unseen"])
+        return (sources.ROOT / "told").read_text().split().count("watched")
+
+    shape.write_text(tests)
+    assert [times(), times()] == [1, 1]
+    shape.write_text(tests + "\n")
+    assert times() == 2
+
+
 def test_a_mutant_that_never_ends_is_stopped(shape, capsys, monkeypatch):
     monkeypatch.setitem(run.AREAS, "shape", run.Area(("endless.py",), ("test_shape.py",)))
     assert run.main([]) == 0

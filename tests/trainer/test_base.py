@@ -8,6 +8,7 @@ import pytest
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
 from rlfast.trainer import OffpolicyTrainer
+from rlfast.trainer._params import Hooks
 from scripted import Scripted
 
 
@@ -381,6 +382,13 @@ def test_a_hook_that_is_empty_and_can_be_called_is_called(arguments):
     _, given = arguments(max_epoch=1, train_fn=hook)
     OffpolicyTrainer(**given).run()
     assert len(hook) == 5
+
+
+@pytest.mark.parametrize("name", Hooks.__annotations__)
+def test_a_hook_that_cannot_be_called_is_told(arguments, name):
+    _, given = arguments(**{name: 5})
+    with pytest.raises(TypeError, match=f"^{name} must be a function or None, got 5$"):
+        OffpolicyTrainer(**given)
 
 
 def test_an_old_name_warns_where_it_is_used(arguments):

@@ -1,9 +1,10 @@
 import inspect
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
 
-from rlfast.data import CachedReplayBuffer, ReplayBuffer
+from rlfast.data import CachedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.trainer import BaseTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 
 
@@ -109,6 +110,14 @@ def test_rooms_that_are_not_known_are_not_asked_for(given, buffer):
     _, arguments = given(step_per_collect=1000, max_epoch=1)
     arguments["train_collector"].buffer = buffer
     OnpolicyTrainer(**arguments)
+
+
+def test_each_part_of_a_buffer_is_of_one_environment_where_their_number_is_not_known(given):
+    _, arguments = given(max_epoch=1)
+    collector = SimpleNamespace(collect=print, reset_stat=print, buffer=VectorReplayBuffer(20, 2))
+    OnpolicyTrainer(**arguments | {"train_collector": collector, "step_per_collect": 20})
+    with pytest.raises(ValueError, match=r"^21 steps in 2 environments do not fit .* room for 10 of the 11 in each"):
+        OnpolicyTrainer(**arguments | {"train_collector": collector, "step_per_collect": 21})
 
 
 @pytest.mark.parametrize("trainer", [OnpolicyTrainer, OffpolicyTrainer, OfflineTrainer])

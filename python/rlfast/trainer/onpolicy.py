@@ -49,13 +49,13 @@ class OnpolicyTrainer(BaseTrainer):
 
     @staticmethod
     def _check_capacity(collector: Collector, n_step: int) -> None:
-        capacities = row_capacities(getattr(collector, "buffer", None), getattr(collector, "env_num", 1))
+        capacities = row_capacities(getattr(collector, "buffer", None), getattr(collector, "env_num", None))
         if capacities is None:
             return
         room, needed = int(capacities.min()), -(-n_step // len(capacities))
         if needed > room:
             raise ValueError(
-                f"{n_step} steps in {collector.env_num} environments do not fit into the buffer, which has room for "
+                f"{n_step} steps in {len(capacities)} environments do not fit into the buffer, which has room for "
                 f"{room} of the {needed} in each: make it larger, or collect less at a time"
             )
 

@@ -215,8 +215,11 @@ def check_buffer(buffer: Any, env_num: int) -> None:
         raise ArgumentError(f"{kind} has no room: its size is {size}")
 
 
-def row_capacities(buffer: Any, env_num: int) -> NDArray[np.int64] | None:
-    """Returns the capacity of the buffer for each environment, in rows; None where it is not fixed or not known."""
+def row_capacities(buffer: Any, env_num: int | None) -> NDArray[np.int64] | None:
+    """Returns the capacity of the buffer for each environment, in rows; None where it is not fixed or not known.
+
+    :param env_num: the number of environments; None where it is not known: each part of the buffer is of one.
+    """
     if not isinstance(buffer, ReplayBuffer) or isinstance(buffer, CachedReplayBuffer):
         return None
     parts = buffer.buffers if isinstance(buffer, ReplayBufferManager) else [buffer]
