@@ -193,6 +193,29 @@ def test_the_next_sample_is_drawn_while_this_one_is_learned_from():
     assert len(buffer.threads) == 5
 
 
+def test_samples_go_to_the_device():
+    batch, _ = PrefetchedBuffer(filled(), torch.device("meta")).sample(4)
+    assert batch.rew.device.type == "meta"
+
+
+def test_nothing_is_drawn_ahead_from_what_has_no_sample_indices():
+    class Rows:
+        def sample(self, batch_size):
+            return Batch(obs=np.zeros(batch_size)), np.arange(batch_size)
+
+    mine = PrefetchedBuffer(Rows(), CPU).series(3)
+    assert len(mine.sample(4)[0]) == 4
+    assert not mine.is_ahead
+
+
+def test_nothing_is_drawn_ahead_before_a_series_begins():
+    buffer = filled(Watched)
+    mine = PrefetchedBuffer(buffer, CPU)
+    mine.sample(4)
+    assert not mine.is_ahead
+    assert len(buffer.threads) == 1
+
+
 def test_nothing_is_drawn_ahead_where_priorities_decide():
     class Noting(PrioritizedVectorReplayBuffer):
         draws = 0
