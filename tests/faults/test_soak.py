@@ -13,6 +13,7 @@ if not Path("/proc/self/maps").exists():
     pytest.skip("the test reads /proc", allow_module_level=True)
 
 
+@pytest.mark.timeout(2 * 1800 + PATIENCE)
 @pytest.mark.parametrize("seconds", [0, pytest.param(1800, marks=pytest.mark.long)], ids=["quick", "long"])
 def test_what_the_process_holds_stays_the_same(tmp_path, seconds):
     command = [sys.executable, "-m", "faults.soak", str(seconds), str(tmp_path)]
