@@ -584,6 +584,18 @@ def test_a_logger_that_cannot_be_had_is_refused_before_anything_starts(
     assert not (tmp_path / "log").exists()
 
 
+@pytest.mark.parametrize("mode", PolicyPersistence.Mode)
+def test_a_policy_that_does_not_fit_is_refused_before_anything_starts(mode, config, sampling, cart_pole, tmp_path):
+    config = replace(config, policy_persistence_mode=mode)
+    ppo(cart_pole, config, sampling).build().run("first")
+    again = replace(config, policy_restore_directory=str(tmp_path / "log" / "first"))
+    builder = ppo(cart_pole, again, sampling).with_actor_factory_default((8,))
+    with pytest.raises(ConfigError, match="first has no policy for this: ") as raised:
+        builder.build().run("second")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "log" / "second").exists()
+
+
 def test_a_run_opens_without_the_folder_that_it_was_restored_from(config, sampling, tmp_path):
     custom(config, sampling).build().run("first")
     again = replace(config, policy_restore_directory=str(tmp_path / "log" / "first"))

@@ -206,10 +206,9 @@ class AgentFactory(ToStringMixin, ABC):
         :param device: where it is.
         """
         policy = self._create_policy(envs, device)
-        if self.policy_wrapper_factory is None:
-            return policy
-        made: BasePolicy = self.policy_wrapper_factory.create_wrapped_policy(policy, envs, self.optim_factory, device)
-        return made
+        if self.policy_wrapper_factory is not None:
+            policy = self.policy_wrapper_factory.create_wrapped_policy(policy, envs, self.optim_factory, device)
+        return policy
 
     def create_train_test_collector(
         self, policy: BasePolicy, envs: Environments, reset_collectors: bool = True

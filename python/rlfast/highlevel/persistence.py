@@ -100,10 +100,9 @@ class PolicyPersistence:
         """
         if not self.enabled:
             return
-        whole = self.mode is self.Mode.POLICY
         path = Path(world.persist_path(self.mode.get_filename()))
         try:
-            torch.save(policy if whole else policy.state_dict(), path)
+            torch.save(policy if self.mode is self.Mode.POLICY else policy.state_dict(), path)
         except (AttributeError, TypeError) as error:  # pickle cannot find a class or function
             path.unlink(missing_ok=True)
             warnings.warn(f"{path} was not written: {error}; use Mode.POLICY_STATE_DICT", stacklevel=2)
@@ -119,9 +118,8 @@ class PolicyPersistence:
         """
         path = Path(world.restore_path(self.mode.get_filename()))
         if path.exists():
-            whole = self.mode is self.Mode.POLICY
             saved = torch.load(path, map_location=device, weights_only=False)  # the user's own file
-            policy.load_state_dict(saved.state_dict() if whole else saved)
+            policy.load_state_dict(saved if isinstance(saved, dict) else saved.state_dict())
         else:
             load_policy(Path(world.restore_path("checkpoint")), policy)
         log.info("restored the policy of %s", world.restore_directory)

@@ -166,9 +166,8 @@ class TD3ExperimentBuilder(networks.WithDeterministicActor, networks.WithTwoCrit
 
 def _discrete(hidden_sizes: Sequence[int], activation: ModuleType = nn.ReLU) -> IntermediateModuleFactory:
     kind = actor.ContinuousActorType.UNSUPPORTED
-    return actor.IntermediateModuleFactoryFromActorFactory(
-        actor.ActorFactoryDefault(kind, hidden_sizes, activation, discrete_softmax=False)
-    )
+    values = actor.ActorFactoryDefault(kind, hidden_sizes, activation, discrete_softmax=False)
+    return actor.IntermediateModuleFactoryFromActorFactory(values)
 
 
 class DQNExperimentBuilder(ExperimentBuilder):

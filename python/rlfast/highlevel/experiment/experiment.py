@@ -165,10 +165,19 @@ class _Declared(Declaration):
         group = PersistenceGroup(*self.envs.persistence, enabled=enabled)
         return PolicyPersistence(group, enabled, self._experiment.config.policy_persistence_mode)
 
-    def make(self) -> Parts:
-        """Returns the parts of the experiment, of which the world has most."""
-        parts = build(self.config, self)
+    def make(self, config: RunConfig) -> Parts:
+        """Returns the parts of the experiment, of which the world has most, with the policy to restore, if any.
+
+        :param config: the settings of the run.
+        :raises ConfigError: if that policy does not fit.
+        """
+        parts = build(config, self)
         self.trainer_options(parts, LazyLogger())
+        try:
+            self.restore()
+        except (RuntimeError, ValueError, LookupError, AttributeError, ImportError) as error:
+            parts.close()
+            raise ConfigError(f"{self.world.restore_directory} has no policy for this: {summary(error)}") from error
         return parts
 
     def begin(self, trainer: Any) -> None:
@@ -191,14 +200,6 @@ class _Declared(Declaration):
         if "env_factory" not in self._beyond:
             return super().evaluation_envs(config, number, make)
         return as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
-
-
-def _make(config: RunConfig, declaration: Declaration, *, replaced: bool) -> Parts:
-    """Returns the parts of a run, and then deletes the folder that its own replaces."""
-    parts = build(config, declaration)
-    if replaced and config.run_dir is not None:
-        shutil.rmtree(config.run_dir)
-    return parts
 
 
 def _check_fit(policy: Any, envs: Environments) -> None:
@@ -334,7 +335,7 @@ class Experiment(ToStringMixin):
         if folder is not None and raise_error_on_dirname_collision and folder.exists():
             raise FileExistsError(f"{folder} exists: choose another name")
         declared = _Declared(self, folder, logger_run_id)
-        declared.make()
+        declared.make(declared.config)
         world = declared.world
         for collector in (world.train_collector, world.test_collector) if reset_collectors else ():
             collector.reset_env()
@@ -376,16 +377,22 @@ class Experiment(ToStringMixin):
                 return self._only_watch(declared)
             with declared.log_file:
                 config = replace(declared.config, save_buffer=declared.config.save_buffer and kept)
-                info = train(config, declared, make_parts=partial(_make, replaced=replaced)).info
+                info = train(config, declared, make_parts=partial(self._make, replaced=replaced)).info
             self._watch(declared.world)
             return ExperimentResult(declared.world, info)
         finally:
             if not kept:
                 shutil.rmtree(folder.parent, ignore_errors=True)
 
+    def _make(self, config: RunConfig, declared: Any, *, replaced: bool) -> Parts:
+        """Returns the parts of a run, and then deletes the folder that its own replaces."""
+        parts: Parts = declared.make(config)
+        if replaced:
+            shutil.rmtree(declared.config.run_dir)
+        return parts
+
     def _only_watch(self, declared: _Declared) -> ExperimentResult:
-        with closing(declared.make()):
-            declared.restore()
+        with closing(declared.make(declared.config)):
             self._watch(declared.world)
             return ExperimentResult(declared.world, None)
 
