@@ -98,3 +98,10 @@ def test_what_ou_noise_gave_does_not_change_later():
 def test_a_negative_spread_is_refused(make, name):
     with pytest.raises(ValueError, match=f"{name} must be 0 or more"):
         make()
+
+
+def test_one_number_is_the_size_of_one_axis():
+    noise = OUNoise(sigma=0.0, theta=0.5, dt=1.0, x0=8.0)
+    assert noise(2).tolist() == [4.0, 4.0]
+    assert [noise(2).tolist(), noise((2,)).tolist()] == [[2.0, 2.0], [1.0, 1.0]]
+    assert GaussianNoise(sigma=0.0, mu=3.0)(2).tolist() == [3.0, 3.0]

@@ -45,9 +45,11 @@ class TestMovAvg:
     def test_it_takes_lists_arrays_and_tensors(self, numbers):
         assert MovAvg().add(numbers) == 3.0
 
-    def test_a_negative_size_is_refused(self):
-        with pytest.raises(ValueError, match="size must be"):
-            MovAvg(size=-1)
+    def test_what_it_keeps_is_a_list(self):
+        average = MovAvg(size=3)
+        average.add(range(7))
+        assert average.cache == [4.0, 5.0, 6.0]
+        assert MovAvg(size=-1).add(np.arange(1000)) == pytest.approx(499.5)
 
 
 @pytest.mark.pitfall("F1")
@@ -120,3 +122,21 @@ class TestRunningMeanStd:
         with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="1 values are NaN or infinite"):
             stats.update([1.0, bad])
         assert (stats.mean, stats.var, stats.count) == (2.0, 1.0, 2)
+
+    @pytest.mark.parametrize(
+        ("dtype", "result"),
+        [(torch.float64, torch.float64), (torch.float16, torch.float16), (torch.int64, torch.float32)],
+    )
+    def test_a_tensor_stays_a_tensor(self, dtype, result):
+        stats = RunningMeanStd(mean=[1.0, 2.0], std=[2.0, 0.5], clip_max=3.0)
+        data = torch.tensor([[5, 2], [1, 9]], dtype=dtype)
+        scaled = stats.norm(data)
+        assert scaled.dtype == result
+        np.testing.assert_allclose(scaled.tolist(), [[2.0, 0.0], [0.0, 3.0]], rtol=1e-3)
+        unlimited = RunningMeanStd(mean=[1.0, 2.0], std=[2.0, 0.5], clip_max=None)
+        np.testing.assert_allclose(unlimited.norm(data).tolist(), [[2.0, 0.0], [0.0, 14.0]], rtol=1e-3)
+
+    def test_gradients_flow_through_a_tensor(self):
+        data = torch.zeros(2, requires_grad=True)
+        RunningMeanStd(std=4.0).norm(data).sum().backward()
+        assert data.grad.tolist() == pytest.approx([0.25, 0.25])

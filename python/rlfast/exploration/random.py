@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.runtime.seeding import SeededMixin
 
 
 def _require_non_negative(**values: float) -> None:
     for name, value in values.items():
         if not value >= 0:  # also false for NaN
-            raise ValueError(f"{name} must be 0 or more, got {value}")
+            raise ArgumentError(f"{name} must be 0 or more, got {value}")
 
 
 class BaseNoise(SeededMixin, ABC):
@@ -29,10 +30,10 @@ class BaseNoise(SeededMixin, ABC):
         """
 
     @abstractmethod
-    def __call__(self, size: Sequence[int]) -> NDArray[np.float64]:
+    def __call__(self, size: int | Sequence[int]) -> NDArray[np.float64]:
         """Draws the next noise.
 
-        :param size: the shape of the actions, usually ``(envs, action_dim)``.
+        :param size: the shape of the actions, usually ``(envs, action_dim)``; an int for one axis.
         :return: noise of that shape.
         """
 
@@ -70,7 +71,7 @@ class GaussianNoise(BaseNoise):
     def reset(self) -> None:
         """Does nothing: the process has no state."""
 
-    def __call__(self, size: Sequence[int]) -> NDArray[np.float64]:
+    def __call__(self, size: int | Sequence[int]) -> NDArray[np.float64]:
         return self.rng.normal(self._mu, self._sigma, size)
 
 
@@ -136,16 +137,17 @@ class OUNoise(BaseNoise):
         super().load_state_dict(state)
         self._x = state["x"]
 
-    def __call__(self, size: Sequence[int], mu: float | None = None) -> NDArray[np.float64]:
+    def __call__(self, size: int | Sequence[int], mu: float | None = None) -> NDArray[np.float64]:
         """Draws the next noise; a change of ``size`` resets the process.
 
-        :param size: the shape of the actions.
+        :param size: the shape of the actions; an int for one axis.
         :param mu: the mean in this step; None for that of the constructor.
         :return: noise of that shape.
         """
-        if isinstance(self._x, np.ndarray) and self._x.shape != tuple(size):
+        shape = (size,) if isinstance(size, int) else tuple(size)
+        if isinstance(self._x, np.ndarray) and self._x.shape != shape:
             self.reset()
         drift = self._pull * ((self._mu if mu is None else mu) - self._x)
-        noise: NDArray[np.float64] = self._x + drift + self._spread * self.rng.normal(size=size)
+        noise: NDArray[np.float64] = self._x + drift + self._spread * self.rng.normal(size=shape)
         self._x = noise
         return noise.copy()

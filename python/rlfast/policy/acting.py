@@ -12,6 +12,7 @@ from torch import nn
 from rlfast.data import Batch, to_numpy
 from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.runtime.seeding import SeededMixin
 
@@ -127,7 +128,7 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
             array = np.tanh(array)
         if self.action_scaling:
             if not (np.abs(array) <= 1).all():
-                raise ValueError(
+                raise ArgumentError(
                     f"can only scale actions in [-1, 1], got {array.min()} to {array.max()}; set action_bound_method"
                 )
             array = space.low + (space.high - space.low) * (array + 1.0) / 2.0

@@ -24,6 +24,7 @@ from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer._progress import Progress
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils import MovAvg
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.net.common import device_of
 from rlfast.utils.progress_bar import ProgressBar
@@ -133,7 +134,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         self.check_schedule()
         self.check_hooks()
         if self.test_collector is not None and self.episode_per_test is None:
-            raise ValueError("a test_collector needs episode_per_test: how many episodes does a test take?")
+            raise ArgumentError("a test_collector needs episode_per_test: how many episodes does a test take?")
 
     # -- the whole run -----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import math
 from rlfast.data.stats import CollectStatsBase
 from rlfast.policy import TrainingStats
 from rlfast.trainer.base import BaseTrainer
+from rlfast.utils.arguments.checks import ArgumentError
 
 _ROUNDING = 1e-6
 """The tolerance for rounding errors in sums of fractions that should be whole numbers."""
@@ -49,7 +50,7 @@ class OffpolicyTrainer(BaseTrainer):
     def _check(self) -> None:
         super()._check()
         if self.train_collector is None:
-            raise ValueError("off-policy training needs a train_collector")
+            raise ArgumentError("off-policy training needs a train_collector")
         self.check_portion()
         if self.update_per_step <= 0:
             raise ValueError(f"update_per_step must be positive, or nothing is learned, got {self.update_per_step}")

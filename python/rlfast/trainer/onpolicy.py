@@ -9,6 +9,7 @@ from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase
 from rlfast.policy import TrainingStats
 from rlfast.trainer.base import BaseTrainer
+from rlfast.utils.arguments.checks import ArgumentError
 
 
 class OnpolicyTrainer(BaseTrainer):
@@ -31,7 +32,7 @@ class OnpolicyTrainer(BaseTrainer):
     def _check(self) -> None:
         super()._check()
         if self.train_collector is None:
-            raise ValueError("on-policy training needs a train_collector")
+            raise ArgumentError("on-policy training needs a train_collector")
         self.check_portion()
         if self.repeat_per_collect is None:
             raise ValueError("repeat_per_collect is needed: how many passes over what was collected?")

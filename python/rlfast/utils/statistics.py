@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 class MovAvg:
     """A moving average over the newest finite numbers; NaN and infinity are ignored.
 
-    :param size: the number of numbers that it covers; 0 for all.
-    :raises ValueError: ``size`` is negative.
+    :param size: the number of numbers that it covers; 0 or less for all.
 
     >>> average = MovAvg(size=66)
     >>> average.add(5)
@@ -31,10 +29,8 @@ class MovAvg:
     """
 
     def __init__(self, size: int = 100) -> None:
-        if size < 0:
-            raise ValueError(f"size must be 0 (no limit) or more, got {size}")
         self.size = size
-        self.cache: deque[float] = deque(maxlen=size or None)
+        self.cache: list[float] = []
 
     def add(self, data_array: float | Sequence[float] | NDArray[Any] | torch.Tensor) -> float:
         """Add numbers, oldest first.
@@ -47,6 +43,8 @@ class MovAvg:
         else:  # NumPy does not convert tensors with gradients or on accelerators
             numbers = np.ravel(data_array.detach().cpu() if hasattr(data_array, "detach") else data_array).tolist()
         self.cache.extend(number for number in numbers if math.isfinite(number))
+        if 0 < self.size < len(self.cache):
+            del self.cache[: -self.size]
         return self.get()
 
     def get(self) -> float:
@@ -95,13 +93,24 @@ class RunningMeanStd:
         self.count = 0
         self.eps = epsilon
 
-    def norm(self, data_array: ArrayLike) -> NDArray[np.float64]:
+    @overload
+    def norm(self, data_array: torch.Tensor) -> torch.Tensor: ...
+    @overload
+    def norm(self, data_array: ArrayLike) -> NDArray[np.float64]: ...
+    def norm(self, data_array: ArrayLike | torch.Tensor) -> NDArray[np.float64] | torch.Tensor:
         """Scale data to mean 0 and variance 1 by the statistics so far.
 
-        :param data_array: ``[..., *dims]``.
-        :return: scaled data of the same shape.
+        :param data_array: ``[..., *dims]``, an array or a tensor.
+        :return: scaled data of the same shape: an array of float64, or a tensor of the same dtype (float32 for
+            integers) on the same device, through which gradients flow.
         """
-        scaled: NDArray[np.float64] = (np.asarray(data_array) - self.mean) / np.sqrt(self.var + self.eps)
+        data: Any = data_array
+        deviation = np.sqrt(self.var + self.eps)
+        if hasattr(data, "new_tensor"):
+            tensor = data if data.is_floating_point() else data.float()
+            moved: torch.Tensor = (tensor - tensor.new_tensor(self.mean)) / tensor.new_tensor(deviation)
+            return moved.clamp(-self.clip_max, self.clip_max) if self.clip_max else moved
+        scaled: NDArray[np.float64] = (np.asarray(data) - self.mean) / deviation
         return np.clip(scaled, -self.clip_max, self.clip_max) if self.clip_max else scaled
 
     def update(self, data_array: ArrayLike) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import torch
 from tianshou.utils import RunningMeanStd
 
 rms = RunningMeanStd()
@@ -17,6 +18,7 @@ print(
             "var": np.asarray(rms.var).tolist(),
             "count": int(rms.count),
             "norm": np.asarray(rms.norm(np.array([[0.0, 50.0, 1000.0]]))).tolist(),
+            "tensors": [rms.norm(torch.tensor([[0.0, 50.0, 1000.0]])).tolist(), type(rms.norm(torch.zeros(2, 3))).__name__],
             "unclipped": np.asarray(RunningMeanStd(clip_max=None).norm(np.array([100.0]))).round(3).tolist(),
         }
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rlfast import _core
 from rlfast.functional.losses import bootstrapped_return
 from rlfast.functional.returns import as_flags, discounted_returns
+from rlfast.utils.arguments.checks import ArgumentError
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -82,7 +83,7 @@ class ReturnEstimation:
         """
         check_indices(batch, indices)
         if v_s_ is None and not np.isclose(gae_lambda, 1.0):
-            raise ValueError(
+            raise ArgumentError(
                 f"gae_lambda={gae_lambda} needs the next observations' values v_s_; without them it must be 1"
             )
         return _core.episodic_returns(
@@ -129,7 +130,7 @@ class ReturnEstimation:
             rewards.
         """
         if rew_norm:
-            raise ValueError(
+            raise ArgumentError(
                 "rew_norm must be False: bootstrapped returns of normalized rewards are not defined; scale the rewards"
             )
         reward_sum, discount, last = nstep_sums(batch, buffer, indices, gamma, n_step)

@@ -17,6 +17,7 @@ from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner, network_output, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 
@@ -96,7 +97,7 @@ class DiscreteBCQPolicy(QLearner):
     ) -> None:
         if 1 in (eval_eps, unlikely_action_threshold):
             given = f"eval_eps {eval_eps} and unlikely_action_threshold {unlikely_action_threshold}"
-            raise ValueError(f"{given} must be below 1")
+            raise ArgumentError(f"{given} must be below 1")
         check_networks(imitator=imitator)
         super().__init__(
             model=model,

@@ -7,6 +7,7 @@ import torch
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistribution
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.optim import descend
 
 
@@ -38,7 +39,7 @@ class ClippedLearner(RolloutLearner):
         :raises ValueError: if ``dual_clip`` is out of range.
         """
         if dual_clip and not dual_clip > 1:
-            raise ValueError(f"dual_clip must be above 1, or None for no second clip, got {dual_clip}")
+            raise ArgumentError(f"dual_clip must be above 1, or None for no second clip, got {dual_clip}")
         self.eps_clip, self.dual_clip, self.value_clip = eps_clip, dual_clip or None, value_clip
 
     def gradient_step(self, distribution: TDistribution, obs: Any, *columns: torch.Tensor) -> dict[str, torch.Tensor]:

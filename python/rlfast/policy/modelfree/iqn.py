@@ -13,6 +13,7 @@ from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.discrete.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork
 from rlfast.utils.optim import OptimizerFactory
@@ -102,7 +103,7 @@ class IQNPolicy(QuantileLearner):
         sizes = {"sample_size": sample_size, "online_sample_size": online_sample_size}
         for name, size in {**sizes, "target_sample_size": target_sample_size, "num_quantiles": num_quantiles}.items():
             if size < 2:
-                raise ValueError(f"{name} must be at least 2, got {size}")
+                raise ArgumentError(f"{name} must be at least 2, got {size}")
         super().__init__(
             model=model,
             optim=optim,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args,
 
 import numpy as np
 
-from rlfast.utils.arguments.checks import check_integer, check_number
+from rlfast.utils.arguments.checks import ArgumentError, check_integer, check_number
 from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.utils.arguments"):
@@ -42,13 +42,14 @@ def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any
     :param optional: whether messages add that None is possible.
     :return: the converted value.
     :raises TypeError: the value is of another type.
-    :raises ValueError: the value is out of range, not finite, or not one of the choices.
+    :raises ValueError: the value is not finite, or not one of the choices.
+    :raises ArgumentError: it is out of range; this is a ValueError and an AssertionError.
 
     >>> validate("n_step", 3.0, PositiveInt), validate("hidden_sizes", [64, 64], tuple[PositiveInt, ...])
     (3, (64, 64))
     >>> validate("gamma", 1.5, UnitFloat)
     Traceback (most recent call last):
-    ValueError: gamma must be within 0 and 1, got 1.5
+    rlfast.utils.arguments.checks.ArgumentError: gamma must be within 0 and 1, got 1.5
     """
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
@@ -109,7 +110,7 @@ def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...], none: str) -> 
             case _:
                 raise NotImplementedError(f"{name} is annotated with {bound!r}, which is not a supported bound")
         if not fits:
-            raise ValueError(f"{name} must {words}{none}, got {value}")
+            raise ArgumentError(f"{name} must {words}{none}, got {value}")
 
 
 def validate_arguments(function: F) -> F:

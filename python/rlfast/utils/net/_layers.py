@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.arguments.checks import ArgumentError
+
 if TYPE_CHECKING:  # the default is Any, so that subclasses need not name the type of their state
     from typing_extensions import TypeVar as _TypeVar
 
@@ -59,7 +61,7 @@ def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, 
     """Repeat a single option for all layers, or check that a list has one option for each."""
     options: Any = value if isinstance(value, split) else [value] * layers
     if len(options) != layers:
-        raise ValueError(
+        raise ArgumentError(
             f"{name} has {len(options)} entries for {layers} hidden layers; give one for each, or a single one"
         )
     return options

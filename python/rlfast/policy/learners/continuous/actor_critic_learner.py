@@ -17,7 +17,7 @@ from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.critics import Critics
 from rlfast.policy.learners.replay_learner import ReplayLearner
-from rlfast.utils.arguments.checks import check_function
+from rlfast.utils.arguments.checks import ArgumentError, check_function
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
@@ -61,7 +61,7 @@ class ActorCriticLearner(Critics, ReplayLearner):
         if not isinstance(action_space, Box):
             raise ValueError(f"{name} needs a Box action space, got {action_space}")
         if action_bound_method not in ("clip", None):
-            raise ValueError(
+            raise ArgumentError(
                 f'action_bound_method must be "clip" or None, got {action_bound_method!r}: {name} squashes actions '
                 "itself"
             )

@@ -11,6 +11,7 @@ from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.net.common import device_of
 
 
@@ -42,9 +43,9 @@ class CategoricalLearner(QLearner):
         **options: Any,
     ) -> None:
         if num_atoms < 2:
-            raise ValueError(f"num_atoms must be at least 2, got {num_atoms}")
+            raise ArgumentError(f"num_atoms must be at least 2, got {num_atoms}")
         if not v_min < v_max:
-            raise ValueError(f"v_min must be below v_max, got {v_min} and {v_max}")
+            raise ArgumentError(f"v_min must be below v_max, got {v_min} and {v_max}")
         super().__init__(model=model, **options)
         self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
         self.support = nn.Parameter(torch.linspace(v_min, v_max, num_atoms, device=device_of(model)), False)

@@ -11,6 +11,7 @@ from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner, output_of_actions
 from rlfast.policy.learners.replay_learner import Sample
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.net.common import device_of
 
 
@@ -30,7 +31,7 @@ class FixedQuantileLearner(QLearner):
         self, *, model: nn.Module, num_quantiles: int, is_double: bool, clip_loss_grad: bool, **options: Any
     ) -> None:
         if num_quantiles < 2:
-            raise ValueError(f"num_quantiles must be at least 2, got {num_quantiles}")
+            raise ArgumentError(f"num_quantiles must be at least 2, got {num_quantiles}")
         super().__init__(model=model, **options)
         self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
         self.num_quantiles = num_quantiles

@@ -21,6 +21,7 @@ from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.policy.native.choosers import Chooser
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
@@ -70,7 +71,7 @@ class QLearner(ReplayLearner):
     ) -> None:
         check_networks(model=model)
         if reward_normalization:
-            raise ValueError(
+            raise ArgumentError(
                 "reward_normalization must be False: normalized rewards have no Q-values; scale the rewards instead"
             )
         super().__init__(
