@@ -1,0 +1,156 @@
+"""The state of a run: what is in it, what of it is refused, and what a trainer makes of it."""
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from rlfast.trainer import OffpolicyTrainer
+
+UNTESTED = {"test_collector": None, "episode_per_test": None}
+
+
+@pytest.fixture
+def stopped(arguments):
+    """A trainer that was stopped within its first epoch, and ran no test."""
+    _, given = arguments(train_fn=lambda _, step: step == 8 and trainer.stop(), **UNTESTED)
+    trainer = OffpolicyTrainer(**given)
+    trainer.run()
+    return trainer
+
+
+@pytest.fixture
+def fresh(arguments):
+    """A trainer like that which was stopped."""
+    return OffpolicyTrainer(**arguments(**UNTESTED)[1])
+
+
+def test_before_training_nothing_has_been_reached(fresh):
+    assert (fresh.best_reward, fresh.best_reward_std, fresh.last_rew, fresh.last_len) == (0.0, 0.0, 0.0, 0.0)
+    assert fresh.last_test is None
+
+
+def test_an_epoch_without_another_step_has_empty_statistics(stopped, arguments):
+    trainer = OffpolicyTrainer(**arguments(max_step=12, **UNTESTED)[1])
+    trainer.load_state_dict(stopped.state_dict())
+    (epoch,) = trainer
+    assert epoch.train_collect_stat.n_collected_steps == 0
+    assert (epoch.training_stat, epoch.test_collect_stat) == (None, None)
+    assert trainer.env_step == 12
+
+
+def test_the_seconds_of_a_run_go_on(stopped, fresh, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: stopped.start_time + 100.0)
+    state = stopped.state_dict()
+    assert state["seconds"] == pytest.approx(100.0)
+    monkeypatch.setattr(time, "time", lambda: 5000.0)
+    fresh.load_state_dict(state)
+    assert fresh.start_time == pytest.approx(4900.0)
+
+
+def test_the_newest_test_is_kept(stopped, arguments):
+    assert stopped.state_dict()["test"] is None
+    tested, other = (OffpolicyTrainer(**arguments(max_epoch=1)[1]) for _ in range(2))
+    tested.run()
+    other.load_state_dict(tested.state_dict())
+    assert other.last_test.returns.tolist() == tested.last_test.returns.tolist() == [1.0, 1.0]
+
+
+def test_the_state_of_the_logger_is_kept(arguments):
+    parts, given = arguments(**UNTESTED)
+    kind, loaded = type(parts.logger), []
+    given["logger"] = type(
+        "Kept", (kind,), {"state_dict": lambda _: {"rows": 3}, "load_state_dict": lambda _, state: loaded.append(state)}
+    )()
+    trainer = OffpolicyTrainer(**given)
+    state = trainer.state_dict()
+    assert state["logger"] == {"rows": 3}
+    trainer.load_state_dict(state)
+    assert loaded == [{"rows": 3}]
+
+
+def test_states_of_older_versions_have_fewer_counters(stopped, fresh):
+    state = stopped.state_dict()
+    del state["counters"]["_update_debt"]
+    fresh.load_state_dict(state)
+    assert (fresh.env_step, fresh._update_debt) == (12, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epoch", 1.5),
+        ("epoch", True),
+        ("epoch", "3"),
+        ("epoch", None),
+        ("epoch", sys.maxsize + 1),
+        ("epoch", -sys.maxsize - 1),
+        ("stop_fn_flag", 1),
+        ("best_reward", "x"),
+        ("best_reward", True),
+        ("best_reward", 1e30),
+        ("best_reward", -1e30),
+        ("_epoch_step", 1.5),
+        ("_epoch_step", False),
+    ],
+)
+def test_counters_of_another_kind_are_refused_before_anything_changes(stopped, fresh, name, value):
+    state = stopped.state_dict()
+    state["counters"][name] = value
+    with pytest.raises(ValueError, match=f"^{name} cannot be "):
+        fresh.load_state_dict(state)
+    assert fresh.env_step == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epoch", np.int64(3)),
+        ("epoch", sys.maxsize),
+        ("epoch", -sys.maxsize),
+        ("best_reward", 3),
+        ("best_reward", np.float32(2)),
+        ("best_reward", float("inf")),
+        ("_epoch_step", None),
+        ("_epoch_step", 3),
+        ("stop_fn_flag", np.True_),
+    ],
+)
+def test_counters_of_the_same_kind_are_taken(stopped, fresh, name, value):
+    state = stopped.state_dict()
+    state["counters"][name] = value
+    fresh.load_state_dict(state)
+    assert getattr(fresh, name) == value
+
+
+def test_other_numbers_are_refused_by_their_names(stopped, fresh):
+    for changes, message in (
+        ({"seconds": "x"}, "^seconds cannot be 'x'$"),
+        ({"losses": {"alpha": ["x"]}}, "^alpha cannot be 'x'$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fresh.load_state_dict(stopped.state_dict() | changes)
+
+
+@pytest.mark.parametrize("kind", ["i4", "u1", "f8"])
+@pytest.mark.parametrize("name", ["returns", "lens"])
+def test_columns_of_a_test_are_numbers_in_one_row(arguments, name, kind):
+    tested, other = (OffpolicyTrainer(**arguments(max_epoch=1)[1]) for _ in range(2))
+    tested.run()
+    state = tested.state_dict()
+    other.check_state(state | {"test": state["test"] | {name: np.array([1, 2], kind)}})
+    for wrong in ([1, 2], np.ones((1, 2), kind), np.array(["1", "2"])):
+        with pytest.raises(ValueError, match=f"^{name} of the last test must be a one-dimensional array of numbers$"):
+            other.check_state(state | {"test": state["test"] | {name: wrong}})
+    (steps, *_) = state["test"].keys() - {"returns", "lens"}
+    with pytest.raises(ValueError, match=f"^{steps} cannot be 'x'$"):
+        other.check_state(state | {"test": state["test"] | {steps: "x"}})
+
+
+def test_collectors_must_be_where_they_were(stopped, arguments):
+    tested = OffpolicyTrainer(**arguments()[1])
+    message = "^either this trainer or the one that was saved has a collector where the other has none$"
+    for ours, theirs in ((tested, stopped), (stopped, tested)):
+        with pytest.raises(ValueError, match=message):
+            ours.load_state_dict(theirs.state_dict())
