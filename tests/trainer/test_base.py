@@ -36,6 +36,15 @@ def test_each_epoch_is_yielded(arguments):
         assert info.gradient_step == 10 * number
 
 
+def test_what_is_not_given_has_the_default_that_is_documented(arguments):
+    parts, _ = arguments()
+    trainer = OffpolicyTrainer(parts.policy, 1, 4, parts.train_collector, step_per_epoch=8, step_per_collect=4)
+    assert (trainer.update_per_step, trainer.start_timesteps, trainer.start_random) == (1.0, 0, True)
+    assert (trainer.verbose, trainer.show_progress, trainer.test_in_train) == (True, True, True)
+    assert (trainer.resume_from_log, trainer.prefetch) == (False, False)
+    assert not {"self", "save_fn"} & vars(trainer).keys()
+
+
 def test_two_trainers_side_by_side(arguments):
     _, first = arguments()
     _, second = arguments(max_epoch=2)

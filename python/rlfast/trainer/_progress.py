@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Sequence
@@ -135,16 +134,17 @@ def _state_of_part(part: Any) -> Any:
 def _check_number(name: str, value: Any, like: Any) -> None:
     """Checks that a number is of the kind of ``like``, the present value: a flag, an integer, or a float of any value.
 
-    :raises ValueError: it is of another kind, or too large.
+    :raises ValueError: it is of another kind, or an integer that is too large.
     """
     if isinstance(like, bool | np.bool_):
         fits = isinstance(value, bool | np.bool_)
     elif name == "_epoch_step" and value is None:  # between two epochs
         fits = True
+    elif isinstance(value, float | np.floating):
+        fits = isinstance(like, float | np.floating)
     else:
-        whole = like is None or isinstance(like, int | np.integer)
-        fits = isinstance(value, (int, np.integer) if whole else (int, float, np.number)) and type(value) is not bool
-        fits = fits and not sys.maxsize < abs(value) < math.inf
+        fits = isinstance(value, int | np.integer) and type(value) is not bool
+        fits = fits and -sys.maxsize <= value <= sys.maxsize
     if not fits:
         raise ValueError(f"{name} cannot be {value!r:.50}")
 
