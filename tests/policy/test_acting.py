@@ -5,6 +5,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from rlfast.data import Batch
 from rlfast.policy import ActingPolicy
+from rlfast.utils.arguments.checks import ArgumentError
 
 BOX = Box(np.array([0.0, 0.0], np.float32), np.array([5.0, 1.0], np.float32))
 
@@ -172,7 +173,7 @@ class TestMapAction:
         assert np.array_equal(policy.map_action_inverse(act), act)
 
     def test_a_batch_is_no_action(self):
-        with pytest.raises(TypeError, match="actions must be an array or a tensor, got Batch"):
+        with pytest.raises(ArgumentError, match="actions must be an array or a tensor, got Batch"):
             Mirror(action_space=BOX).map_action(Batch(a=np.zeros(2)))
 
 

@@ -266,5 +266,5 @@ def _has_finite_width(box: "Box[Any]") -> bool:
 def _as_array(act: "arr_type") -> NDArray[Any]:
     array = to_numpy(act)
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"actions must be an array or a tensor, got {type(act).__name__}")
+        raise ArgumentError(f"actions must be an array or a tensor, got {type(act).__name__}")
     return array
