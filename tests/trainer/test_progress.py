@@ -6,7 +6,10 @@ import time
 import numpy as np
 import pytest
 
+from rlfast.data import Collector, VectorReplayBuffer
+from rlfast.env import DummyVectorEnv
 from rlfast.trainer import OffpolicyTrainer
+from scripted import Scripted
 
 UNTESTED = {"test_collector": None, "episode_per_test": None}
 
@@ -160,3 +163,42 @@ def test_collectors_must_be_where_they_were(stopped, arguments):
     for ours, theirs in ((tested, stopped), (stopped, tested)):
         with pytest.raises(ValueError, match=message):
             ours.load_state_dict(theirs.state_dict())
+
+
+def test_there_is_a_state_for_each_collector(stopped, fresh):
+    state = stopped.state_dict()
+    for collectors in ([*state["collectors"], None], state["collectors"][:1]):
+        with pytest.raises(ValueError, match="argument"):
+            fresh.load_state_dict(state | {"collectors": collectors})
+    assert fresh.env_step == 0
+
+
+def test_collectors_of_other_environments_are_refused_before_anything_changes(stopped, arguments):
+    parts, given = arguments(**UNTESTED)
+    three = Collector(parts.policy, DummyVectorEnv([Scripted] * 3), VectorReplayBuffer(30, 3))
+    other = OffpolicyTrainer(**given | {"train_collector": three})
+    with pytest.raises(ValueError, match="environments"):
+        other.load_state_dict(stopped.state_dict())
+    assert other.env_step == 0
+
+
+def test_collectors_with_a_state_of_their_own_check_it_themselves_and_tell_what_is_lost(arguments):
+    class Own(Collector):
+        def state_dict(self):
+            return {"own": 1}
+
+        def load_state_dict(self, state):
+            assert state == {"own": 1}
+            return self.lost
+
+    parts, given = arguments()
+    train, test = parts.train_collector, parts.test_collector
+    train.__class__ = test.__class__ = Own
+    trainer = OffpolicyTrainer(**given)
+    train.lost, test.lost = {}, {}
+    assert trainer.load_state_dict(trainer.state_dict()) == []
+    train.lost, test.lost = {0: "it is gone", 2: "so is it"}, {1: "it never was"}
+    assert trainer.load_state_dict(trainer.state_dict()) == [
+        "training environments 0, 2 begin new episodes: it is gone",
+        "test environments 1 begin new episodes: it never was",
+    ]

@@ -162,7 +162,7 @@ def _check_collectors(collectors: Sequence[Collector | None], states: Sequence[A
     for ours, theirs in zip(collectors, states, strict=True):
         if hasattr(ours, "load_state_dict") != (theirs is not None):
             raise ValueError("either this trainer or the one that was saved has a collector where the other has none")
-        if ours is not None and getattr(type(ours), "load_state_dict", None) is Collector.load_state_dict:
+        if isinstance(ours, Collector) and type(ours).load_state_dict is Collector.load_state_dict:
             collector_state.check(ours, theirs)
 
 

@@ -162,7 +162,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self.save_best_fn(self.policy)
         if self.train_collector is not None and self.start_timesteps and not self.env_step:
             n_step = min(self.start_timesteps, self.max_step or self.start_timesteps)
-            self.env_step += collect_exact_steps(
+            self.env_step = collect_exact_steps(
                 self.train_collector, n_step, random=self.start_random
             ).n_collected_steps
 
