@@ -279,3 +279,22 @@ def test_rows_join_a_storage_that_lacks_fields_or_has_more():
     assert buffer.info.k[:3].tolist() == [0, 0, 7]
     assert buffer.info.seen[:3].tolist() == [0, 1, 0]
     assert buffer.policy.logp[:3].tolist() == [0.0, 0.0, 0.25]
+
+
+@pytest.mark.parametrize("index", [1, -1, np.int64(1), np.array(1)])
+def test_values_inside_of_one_row_are_scalars(index):
+    buffer = ReplayBuffer(2)
+    for number in range(2):
+        info = {"env_id": number, "parts": {"share": number / 2, "name": f"row {number}", "place": np.full(2, number)}}
+        row = {"obs": {"at": number}, "obs_next": {"at": number + 1}, "act": number, "rew": 0.5, "info": info}
+        buffer.add(Batch(row, terminated=False, truncated=False))
+    table = {0: "first", 1: "second"}
+    row = buffer[index]
+    for one in (row.info, buffer.get(index, "info")):
+        assert table[one.env_id] == "second"
+        assert {one.parts.share: one.parts.name} == {0.5: "row 1"}
+        assert one.parts.place.tolist() == [1, 1]
+    assert table[row.obs.at] == table[buffer.get(index, "obs").at] == table[buffer.get(index, "act")] == "second"
+    assert (type(row.act), type(row.rew)) == (np.ndarray, np.ndarray)  # as in Tianshou
+    assert buffer[[index]].info.env_id.shape == np.shape([index])
+    assert buffer.get([index], "act").shape == np.shape([index])

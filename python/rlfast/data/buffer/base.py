@@ -363,7 +363,8 @@ class ReplayBuffer(TianshouView):
         """Returns rows as a batch of new arrays.
 
         :param index: one row (int), or many (list, array, mask, slice over the live rows).
-        :return: a batch whose fields have the shape of the index as leading axes.
+        :return: a batch whose fields have the shape of the index as leading axes. For one row, values inside of nested
+            fields (``buffer[0].info.env_id``) are NumPy's scalars.
         :raises IndexError: if a row is out of range, or ``index`` is not an index.
         """
         return reading.batch(self._rows, index)

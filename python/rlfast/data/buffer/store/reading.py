@@ -29,14 +29,30 @@ def draw(rows: RowRange, batch_size: int) -> Index:
 def batch(rows: RowRange, index: Any) -> Batch:
     """Returns all fields of rows as a new batch.
 
+    Inside of nested fields, the values of one row are scalars, as in Tianshou.
+
     :raises IndexError: if a row is out of range, or ``index`` is not an index.
     """
-    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
+    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole and index.ndim:
         try:
             return wrap(fields(rows, index))
         except IndexError:
             pass
-    return wrap(fields(rows, rows.resolve(index)))
+    here = rows.resolve(index)
+    found = fields(rows, here)
+    if here.ndim == 0:
+        found = {key: scalars(value) if isinstance(value, Batch) else value for key, value in found.items()}
+    return wrap(found)
+
+
+def scalars(value: Any) -> Any:
+    """Returns values with NumPy's scalars in place of arrays without axes, which cannot be keys of a dict.
+
+    :param value: an array, or a batch of arrays.
+    """
+    if isinstance(value, Batch):
+        return wrap({key: scalars(part) for key, part in value.items()})
+    return value[()] if type(value) is np.ndarray and not value.ndim else value
 
 
 def joined(rows: RowRange, index: Any, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
@@ -98,12 +114,14 @@ def field(rows: RowRange, index: Any, key: str, default_value: Any, stack_num: i
             return default_value
         raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
     depth = rows.stack_num if stack_num is None else count_of("stack_num", stack_num, least=1)
-    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
+    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole and index.ndim:
         try:
             return _stacked(rows, index, key, depth)
         except IndexError:
             pass
-    return _stacked(rows, rows.resolve(index), key, depth)
+    here = rows.resolve(index)
+    value = _stacked(rows, here, key, depth)
+    return value if here.ndim else scalars(value)
 
 
 def _stacked(rows: RowRange, here: Index, key: str, depth: int) -> Any:
