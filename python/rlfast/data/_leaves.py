@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.tree import as_host, is_tensor, object_array
 
 Path: TypeAlias = tuple[str, ...]
@@ -127,7 +128,7 @@ def fit_shape(array: NDArray[Any], column: Column, path: Path, rows: int | None,
     except ValueError:
         result = None
     if result is None:
-        raise ValueError(_misfit(array, column, path, rows))
+        raise _misfit(array, column, path, rows)
     if array.ndim or column.shape:  # one number for all rows is usual: it needs no warning
         oddities.record(
             path, "spread", f"came in shape {array.shape} where {target} is stored: it is repeated to fill that"
@@ -139,14 +140,18 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(length for length in shape if length != 1)
 
 
-def _misfit(array: NDArray[Any], column: Column, path: Path, rows: int | None) -> str:
+def _misfit(array: NDArray[Any], column: Column, path: Path, rows: int | None) -> ValueError:
     if rows is not None and (array.ndim == 0 or len(array) != rows):
         shape = array.shape
-        return f"{dotted(path)} has shape {shape}, but its first axis must have one row for each buffer id: {rows}"
+        return ArgumentError(
+            f"{dotted(path)} has shape {shape}, but its first axis must have one row for each buffer id: {rows}"
+        )
     shape = array.shape if rows is None else array.shape[1:]
     if path in FLAGS:
-        return f"{dotted(path)} must be one flag for each row, got rows of shape {shape}"
-    return f"{dotted(path)} has rows of shape {shape}, but its column has {column.shape}, the shape of the first row"
+        return ValueError(f"{dotted(path)} must be one flag for each row, got rows of shape {shape}")
+    return ValueError(
+        f"{dotted(path)} has rows of shape {shape}, but its column has {column.shape}, the shape of the first row"
+    )
 
 
 def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from rlfast.data._leaves import (
     infer,
 )
 from rlfast.data.batch.batch import Batch
+from rlfast.utils.arguments.checks import MissingKeyError
 
 Leaves: TypeAlias = dict[Path, NDArray[Any]]
 
@@ -127,7 +128,7 @@ class Schema:
         :param rows: the number of rows; None for a single row without that axis.
         :param links_next: whether rows may lack ``obs_next``; its leaves are then missing in the result.
         :return: every leaf in its column's dtype and shape, and a schema of the columns that these rows add.
-        :raises KeyError: a field that every row needs is missing.
+        :raises MissingKeyError: a field that every row needs is missing.
         :raises TypeError: a conversion to the column's dtype would lose information.
         :raises ValueError: the rows have another shape or structure than the first row.
         """
@@ -173,7 +174,7 @@ class Schema:
             missing.append("obs_next")
         if missing := [name for name in dict.fromkeys(missing) if name != "obs_next" or not (absent and links_next)]:
             names = ", ".join(sorted(map(dotted, given))) or "nothing"
-            raise KeyError(
+            raise MissingKeyError(
                 f"{', '.join(missing)} missing, got {names}: a row needs {', '.join(REQUIRED)}, and obs_next where "
                 "earlier rows had it"
             )

@@ -197,3 +197,12 @@ def test_rewards_in_either_byte_order(dtype, order):
     batch.rew = np.array([1, -2, 300], order + dtype)
     index = buffer.add(batch)[0]
     assert buffer.rew[index].tolist() == [1, -2, 300]
+
+
+@pytest.mark.parametrize("buffer", [ReplayBuffer(4), VectorReplayBuffer(8, 2)], ids=["single", "vector"])
+def test_another_number_of_rows_than_of_buffers_is_refused_as_scripts_expect(buffer):
+    batch = Batch.stack([row(0), row(1)])
+    with pytest.raises(AssertionError, match="one row for each buffer id: 1") as refused:
+        buffer.add(batch, buffer_ids=[0])
+    assert isinstance(refused.value, ValueError)
+    assert len(buffer) == 0

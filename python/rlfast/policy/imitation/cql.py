@@ -13,7 +13,7 @@ from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.temperature import Alpha
 from rlfast.policy.learners.continuous.conservative_learner import ConservativeLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.modelfree.sac import SACTrainingStats
+from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
 from rlfast.utils.arguments.validation import (
     FiniteFloat,
     NonNegativeFloat,
@@ -37,6 +37,7 @@ class CQLTrainingStats(SACTrainingStats):
 TCQLTrainingStats = TypeVar("TCQLTrainingStats", bound=CQLTrainingStats)
 
 
+@SACPolicy.register
 class CQLPolicy(ConservativeLearner):
     r"""Conservative Q-learning, from fixed data (Kumar et al., arXiv:2006.04779, with importance sampling, appendix F).
 

@@ -16,7 +16,7 @@ from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner, network_output, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.modelfree.dqn import DQNTrainingStats
+from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
@@ -42,6 +42,7 @@ class DiscreteBCQTrainingStats(DQNTrainingStats):
 TDiscreteBCQTrainingStats = TypeVar("TDiscreteBCQTrainingStats", bound=DiscreteBCQTrainingStats)
 
 
+@DQNPolicy.register
 @replaceable("__call__", "forward")
 class DiscreteBCQPolicy(QLearner):
     r"""Batch-constrained Q-learning, from fixed data with discrete actions (Fujimoto et al., arXiv:1910.01708).

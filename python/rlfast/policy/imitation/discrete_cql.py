@@ -10,7 +10,7 @@ from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.learners.discrete.fixed_quantile_learner import FixedQuantileLearner
 from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.modelfree.qrdqn import QRDQNTrainingStats
+from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -34,6 +34,7 @@ class DiscreteCQLTrainingStats(QRDQNTrainingStats):
 TDiscreteCQLTrainingStats = TypeVar("TDiscreteCQLTrainingStats", bound=DiscreteCQLTrainingStats)
 
 
+@QRDQNPolicy.register
 class DiscreteCQLPolicy(FixedQuantileLearner):
     r"""Conservative Q-learning of quantiles, from fixed data with discrete actions (Kumar et al., arXiv:2006.04779).
 

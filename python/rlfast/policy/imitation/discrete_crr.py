@@ -14,6 +14,7 @@ from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.learners.discrete.categorical_actor import CategoricalActor
 from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.modelfree.pg import PGPolicy
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -38,6 +39,7 @@ class DiscreteCRRTrainingStats(TrainingStats):
 TDiscreteCRRTrainingStats = TypeVar("TDiscreteCRRTrainingStats", bound=DiscreteCRRTrainingStats)
 
 
+@PGPolicy.register
 class DiscreteCRRPolicy(CategoricalActor):
     r"""Critic regularized regression, from fixed data with discrete actions (Wang et al., arXiv:2006.15134).
 

@@ -14,7 +14,7 @@ from rlfast.policy.components.minibatches import minibatches_of, summaries_of
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.learners.clipped_learner import ClippedLearner
 from rlfast.policy.learners.rollout_learner import TDistFn
-from rlfast.policy.modelfree.ppo import PPOTrainingStats
+from rlfast.policy.modelfree.ppo import PPOPolicy, PPOTrainingStats
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net._layers import placed_like
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
@@ -39,6 +39,7 @@ class GailTrainingStats(PPOTrainingStats):
 TGailTrainingStats = TypeVar("TGailTrainingStats", bound=GailTrainingStats)
 
 
+@PPOPolicy.register
 class GAILPolicy(ClippedLearner):
     r"""Generative adversarial imitation of an expert (Ho and Ermon, arXiv:1606.03476, algorithm 1), by PPO.
 

@@ -11,7 +11,7 @@ from rlfast.functional.offline import regularized_actor_loss
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.learners.continuous.twin_delayed_learner import TwinDelayedLearner
 from rlfast.policy.learners.replay_learner import Sample
-from rlfast.policy.modelfree.td3 import TD3TrainingStats
+from rlfast.policy.modelfree.td3 import TD3Policy, TD3TrainingStats
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
@@ -24,6 +24,7 @@ class TD3BCTrainingStats(TD3TrainingStats):
 TTD3BCTrainingStats = TypeVar("TTD3BCTrainingStats", bound=TD3BCTrainingStats)
 
 
+@TD3Policy.register
 class TD3BCPolicy(TwinDelayedLearner):
     r"""TD3 with behavioural cloning, from fixed data (Fujimoto and Gu, arXiv:2106.06860).
 

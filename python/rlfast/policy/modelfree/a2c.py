@@ -9,6 +9,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss, value_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
+from rlfast.policy.modelfree.pg import PGPolicy
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
 
@@ -27,6 +28,7 @@ class A2CTrainingStats(TrainingStats):
 TA2CTrainingStats = TypeVar("TA2CTrainingStats", bound=A2CTrainingStats)
 
 
+@PGPolicy.register
 class A2CPolicy(RolloutLearner):
     r"""Advantage actor-critic, its environments stepped together (Mnih et al., arXiv:1602.01783).
 

@@ -12,26 +12,25 @@ from rlfast.data.batch.batch import parse, wrap
 from rlfast.data.random_actions import random_legal
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.action_grid import ActionGrid
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner, network_output
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
 
 
 @dataclass(kw_only=True)
-class BDQNTrainingStats(TrainingStats):
+class BDQNTrainingStats(DQNTrainingStats):
     """The statistics of one gradient step of branching DQN."""
-
-    loss: float
-    """The loss before the step."""
 
 
 TBDQNTrainingStats = TypeVar("TBDQNTrainingStats", bound=BDQNTrainingStats)
 
 
+@DQNPolicy.register
 @replaceable("__call__", "forward", "map_action", "map_action_inverse")
 class BranchingDQNPolicy(ActionGrid, QLearner):
     r"""Branching dueling Q-networks for actions of several dimensions (Tavakoli et al., arXiv:1711.08946).

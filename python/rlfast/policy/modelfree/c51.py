@@ -5,24 +5,23 @@ import gymnasium as gym
 import torch
 from torch import nn
 
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.learners.discrete.categorical_learner import CategoricalLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
-class C51TrainingStats(TrainingStats):
+class C51TrainingStats(DQNTrainingStats):
     """The statistics of one gradient step of C51."""
-
-    loss: float
-    """The loss before the step."""
 
 
 TC51TrainingStats = TypeVar("TC51TrainingStats", bound=C51TrainingStats)
 
 
+@DQNPolicy.register
 class C51Policy(CategoricalLearner):
     r"""Categorical DQN (Bellemare, Dabney and Munos, arXiv:1707.06887, algorithm 1).
 

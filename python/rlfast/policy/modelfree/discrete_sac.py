@@ -6,33 +6,28 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.temperature import Alpha
 from rlfast.policy.learners.discrete.categorical_actor import CategoricalActor
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.policy.learners.soft_learner import SoftLearner
+from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 
 
 @dataclass(kw_only=True)
-class DiscreteSACTrainingStats(TrainingStats):
+class DiscreteSACTrainingStats(SACTrainingStats):
     """The statistics of one update of discrete soft actor-critic: losses before their steps, the temperature after its
     own.
     """
-
-    actor_loss: float
-    critic1_loss: float
-    critic2_loss: float
-    alpha: float | None = None
-    alpha_loss: float | None = None
-    """None for a fixed temperature."""
 
 
 TDiscreteSACTrainingStats = TypeVar("TDiscreteSACTrainingStats", bound=DiscreteSACTrainingStats)
 
 
+@SACPolicy.register
 class DiscreteSACPolicy(SoftLearner, CategoricalActor):
     r"""Soft actor-critic for discrete actions (Christodoulou, arXiv:1910.07207).
 

@@ -6,19 +6,20 @@ import torch
 from torch import nn
 
 from rlfast.functional.losses import fraction_gradient, quantile_huber
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.discrete.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import Fractions
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 
 
 @dataclass(kw_only=True)
-class FQFTrainingStats(TrainingStats):
+class FQFTrainingStats(QRDQNTrainingStats):
     """The statistics of one update of FQF: losses before their steps."""
 
     loss: float
@@ -32,6 +33,7 @@ class FQFTrainingStats(TrainingStats):
 TFQFTrainingStats = TypeVar("TFQFTrainingStats", bound=FQFTrainingStats)
 
 
+@QRDQNPolicy.register
 class FQFPolicy(QuantileLearner):
     r"""Fully parameterized quantile functions (Yang et al., arXiv:1911.02140).
 

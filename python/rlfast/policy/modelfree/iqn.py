@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.functional.losses import quantile_huber
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.discrete.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork
@@ -20,16 +21,14 @@ from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
-class IQNTrainingStats(TrainingStats):
+class IQNTrainingStats(QRDQNTrainingStats):
     """The statistics of one gradient step of IQN."""
-
-    loss: float
-    """The loss before the step."""
 
 
 TIQNTrainingStats = TypeVar("TIQNTrainingStats", bound=IQNTrainingStats)
 
 
+@QRDQNPolicy.register
 @replaceable("compute_q_value")
 class IQNPolicy(QuantileLearner):
     r"""Implicit quantile networks (Dabney et al., arXiv:1806.06923).

@@ -10,6 +10,7 @@ from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.natural_gradient_learner import NaturalGradientLearner
 from rlfast.policy.learners.rollout_learner import TDistFn, TDistribution
+from rlfast.policy.modelfree.a2c import A2CPolicy
 from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
@@ -29,6 +30,7 @@ class NPGTrainingStats(TrainingStats):
 TNPGTrainingStats = TypeVar("TNPGTrainingStats", bound=NPGTrainingStats)
 
 
+@A2CPolicy.register
 class NPGPolicy(NaturalGradientLearner):
     r"""Natural policy gradient (Kakade 2001, *A natural policy gradient*).
 

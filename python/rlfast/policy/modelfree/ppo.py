@@ -9,6 +9,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.clipped_learner import ClippedLearner
 from rlfast.policy.learners.rollout_learner import TDistFn
+from rlfast.policy.modelfree.a2c import A2CPolicy
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
@@ -27,6 +28,7 @@ class PPOTrainingStats(TrainingStats):
 TPPOTrainingStats = TypeVar("TPPOTrainingStats", bound=PPOTrainingStats)
 
 
+@A2CPolicy.register
 class PPOPolicy(ClippedLearner):
     r"""Proximal policy optimization (Schulman et al., arXiv:1707.06347).
 

@@ -5,24 +5,23 @@ import gymnasium as gym
 import torch
 from torch import nn
 
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.learners.discrete.fixed_quantile_learner import FixedQuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
 
 
 @dataclass(kw_only=True)
-class QRDQNTrainingStats(TrainingStats):
+class QRDQNTrainingStats(DQNTrainingStats):
     """The statistics of one gradient step of QRDQN."""
-
-    loss: float
-    """The loss before the step."""
 
 
 TQRDQNTrainingStats = TypeVar("TQRDQNTrainingStats", bound=QRDQNTrainingStats)
 
 
+@DQNPolicy.register
 class QRDQNPolicy(FixedQuantileLearner):
     r"""Quantile regression DQN (Dabney et al., arXiv:1710.10044, algorithm 1).
 

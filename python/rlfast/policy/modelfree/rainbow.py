@@ -5,25 +5,24 @@ import gymnasium as gym
 import torch
 from torch import nn
 
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.learners.discrete.categorical_learner import CategoricalLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.modelfree.c51 import C51Policy, C51TrainingStats
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import NoisyLinear, scaled_noise
 from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
-class RainbowTrainingStats(TrainingStats):
+class RainbowTrainingStats(C51TrainingStats):
     """The statistics of one gradient step of Rainbow."""
-
-    loss: float
-    """The loss before the step."""
 
 
 TRainbowTrainingStats = TypeVar("TRainbowTrainingStats", bound=RainbowTrainingStats)
 
 
+@C51Policy.register
 class RainbowPolicy(CategoricalLearner):
     r"""Rainbow (Hessel et al., arXiv:1710.02298): what C51 learns, from n steps, with noise in place of random actions.
 

@@ -7,15 +7,16 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from rlfast.exploration import BaseNoise
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.temperature import Alpha
 from rlfast.policy.learners.soft_learner import SoftActorCritic
+from rlfast.policy.modelfree.ddpg import DDPGPolicy, DDPGTrainingStats
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
-class REDQTrainingStats(TrainingStats):
+class REDQTrainingStats(DDPGTrainingStats):
     """The statistics of one update of REDQ: losses before their steps, and the temperature after its own."""
 
     actor_loss: float
@@ -29,6 +30,7 @@ class REDQTrainingStats(TrainingStats):
 TREDQTrainingStats = TypeVar("TREDQTrainingStats", bound=REDQTrainingStats)
 
 
+@DDPGPolicy.register
 class REDQPolicy(SoftActorCritic):
     r"""Randomized ensembled double Q-learning (Chen, Wang, Zhou and Ross, arXiv:2101.05982, algorithm 1).
 

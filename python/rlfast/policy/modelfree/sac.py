@@ -10,6 +10,7 @@ from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.temperature import Alpha
 from rlfast.policy.learners.soft_learner import SoftActorCritic
+from rlfast.policy.modelfree.ddpg import DDPGPolicy
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
@@ -29,6 +30,7 @@ class SACTrainingStats(TrainingStats):
 TSACTrainingStats = TypeVar("TSACTrainingStats", bound=SACTrainingStats)
 
 
+@DDPGPolicy.register
 class SACPolicy(SoftActorCritic):
     r"""Soft actor-critic (Haarnoja et al., arXiv:1812.05905) with a squashed normal policy.
 

@@ -9,6 +9,7 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.continuous.twin_delayed_learner import TwinDelayedLearner
+from rlfast.policy.modelfree.ddpg import DDPGPolicy
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
@@ -26,6 +27,7 @@ class TD3TrainingStats(TrainingStats):
 TTD3TrainingStats = TypeVar("TTD3TrainingStats", bound=TD3TrainingStats)
 
 
+@DDPGPolicy.register
 class TD3Policy(TwinDelayedLearner):
     r"""Twin delayed deep deterministic policy gradient (Fujimoto, van Hoof and Meger, arXiv:1802.09477, algorithm 1).
 

@@ -7,23 +7,18 @@ from torch import nn
 
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import surrogate_loss
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.learners.natural_gradient_learner import NaturalGradientLearner
 from rlfast.policy.learners.rollout_learner import TDistFn, TDistribution
+from rlfast.policy.modelfree.npg import NPGPolicy, NPGTrainingStats
 from rlfast.utils.arguments.validation import FiniteFloat, PositiveFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
-class TRPOTrainingStats(TrainingStats):
+class TRPOTrainingStats(NPGTrainingStats):
     """What the steps on one roll-out tell."""
 
-    actor_loss: SequenceSummaryStats
-    """Before each step."""
-    vf_loss: SequenceSummaryStats
-    """Before the last of the critic's steps on each minibatch."""
-    kl: SequenceSummaryStats
-    """How far each step changed the distribution over actions."""
     step_size: SequenceSummaryStats
     """What the line search found; 0 where it found nothing better, and the actor stayed as it was."""
 
@@ -31,6 +26,7 @@ class TRPOTrainingStats(TrainingStats):
 TTRPOTrainingStats = TypeVar("TTRPOTrainingStats", bound=TRPOTrainingStats)
 
 
+@NPGPolicy.register
 class TRPOPolicy(NaturalGradientLearner):
     r"""Trust region policy optimization (Schulman et al., arXiv:1502.05477).
 

@@ -21,6 +21,10 @@ class ArgumentError(TypeError, ValueError, AssertionError):
     """
 
 
+class MissingKeyError(KeyError, ArgumentError):
+    """A mapping, such as a row of a buffer, lacks a key that is needed."""
+
+
 def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = None, least: int | None = None) -> int:
     """Return an integer that may be given as a float such as ``1e5``.
 

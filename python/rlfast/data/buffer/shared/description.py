@@ -14,7 +14,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import FrameStack, NStep, Transition, Unit
 from rlfast.data.schema import Schema
-from rlfast.utils.arguments.checks import count_of
+from rlfast.utils.arguments.checks import MissingKeyError, count_of
 
 Columns: TypeAlias = list[tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]]
 """The path, dtype and shape of each column."""
@@ -117,7 +117,7 @@ def columns_of(example: Batch | Mapping[str, Any]) -> Columns:
     """Returns the columns of rows like an example.
 
     :param example: one row.
-    :raises KeyError: if a field is missing that every row needs.
+    :raises MissingKeyError: if a field is missing that every row needs.
     :raises TypeError: if the example is no row.
     :raises ValueError: if a value is no number or array of numbers, or the hidden state of a recurrent policy.
     """
@@ -125,7 +125,9 @@ def columns_of(example: Batch | Mapping[str, Any]) -> Columns:
         raise TypeError(f"example must be one row, a Batch or a dict, got {type(example).__name__}")
     fields = dict(example.items())
     if "obs_next" not in fields:
-        raise KeyError(f"obs_next missing, got {', '.join(fields)}: a row in shared memory has its next observation")
+        raise MissingKeyError(
+            f"obs_next missing, got {', '.join(fields)}: a row in shared memory has its next observation"
+        )
     _, added = Schema().conform(fields, None)
     odd = [path for path, column in added.numbers.items() if column.dtype.kind not in "biufc"]
     if bad := [*added.objects, *odd]:
