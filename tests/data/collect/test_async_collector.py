@@ -65,6 +65,34 @@ def test_episodes_are_counted_and_the_next_collect_starts_afresh():
         assert (rows.terminated | rows.truncated)[begins - 1].all()  # nothing is joined to what was cut off
 
 
+class Eager(Slow):
+    """Vector environments that answer all at once, in a random order."""
+
+    @staticmethod
+    def wait(workers, wait_num, timeout=None):
+        return Slow.wait(workers, len(workers))
+
+
+@pytest.mark.parametrize("mode", [None, "SAME_STEP", "NEXT_STEP"])
+def test_answers_of_all_at_once_in_another_order(mode):
+    infos = [{"place": place} for place in range(4)]
+    envs = [lambda info=info: Scripted(3 + info["place"], info=info) for info in infos]
+    env = BaseVectorEnv(envs, Eager, wait_num=2, autoreset_mode=mode)
+    policy = ScriptedPolicy(
+        state=lambda batch, state: (np.zeros(len(batch.obs)) if state is None else state) + 1,
+        stored=lambda batch: {"of": batch.info.env_id, "seen": batch.obs.copy()},
+    )
+    with pytest.warns(UserWarning, match="more transitions"):
+        c = AsyncCollector(policy, env, VectorReplayBuffer(400, 4))
+    c.collect(n_step=80)
+    for place, buffer in enumerate(c.buffer.buffers):
+        check_episodes(buffer, 3 + place)
+        rows = buffer[:]
+        assert set(rows.policy.of) == set(rows.info.place) == {place}
+        np.testing.assert_array_equal(rows.policy.seen, rows.obs)
+        np.testing.assert_array_equal(rows.policy.hidden_state, rows.obs[:, 1])
+
+
 @pytest.mark.parametrize("mode", ["SAME_STEP", "NEXT_STEP"])
 def test_with_environments_that_reset_themselves(mode):
     c = collector(Scripted(2), Scripted(3), Scripted(4), mode=mode)

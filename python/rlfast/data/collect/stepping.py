@@ -21,6 +21,7 @@ from rlfast.data.collect.preprocessing import Preprocessing, as_arrays
 from rlfast.data.converter import to_numpy
 from rlfast.data.random_actions import RandomActions, mask_of
 from rlfast.env.backends.base import Rows
+from rlfast.env.backends.rows import ordered
 from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import check_function
@@ -71,7 +72,7 @@ class Stepping(BaseCollector):
         """
         envs = self._envs
         if not len(ids):
-            return envs.recv()
+            return self._receive()
         where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
         obs = tree.take(self._obs, where)
         if options.random:
@@ -88,7 +89,12 @@ class Stepping(BaseCollector):
         if not envs.is_async:
             return envs.exchange(act, where)
         envs.send(act, where)
-        return envs.recv()
+        return self._receive()
+
+    def _receive(self) -> Rows:
+        """Waits for results of an asynchronous environment; those of all environments are put in order."""
+        rows = self._envs.recv()
+        return ordered(rows, self._all_ids) if len(rows.env_id) == self.env_num else rows
 
     def _choose(self, obs: Any, ids: Ids, where: Ids | None, *, no_grad: bool) -> dict[str, Any]:
         """Calls the policy.
