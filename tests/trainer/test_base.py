@@ -1,5 +1,6 @@
 import time
 import warnings
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
+from rlfast.policy import TrainingStats
 from rlfast.trainer import OffpolicyTrainer
 from rlfast.trainer._params import Hooks
 from scripted import Scripted
@@ -53,7 +55,7 @@ def test_two_trainers_side_by_side(arguments):
 
 
 def test_a_loop_that_was_left_starts_anew_or_goes_on_as_asked(arguments):
-    _, given = arguments()
+    parts, given = arguments()
     trainer = OffpolicyTrainer(**given)
     for epoch in trainer:
         if epoch.epoch == 2:
@@ -67,9 +69,15 @@ def test_a_loop_that_was_left_starts_anew_or_goes_on_as_asked(arguments):
     assert [epoch.epoch for epoch in trainer] == [1, 2, 3]
     for _ in trainer:
         break
+    made = len(parts.policy.updates)
     assert trainer.run(reset_prior_to_run=False).train_step == 60
     assert trainer.iter_num == 3
+    assert len(parts.policy.updates) - made == 20  # of two epochs
+    for _ in trainer:
+        break
+    made = len(parts.policy.updates)
     assert trainer.run().train_step == 60
+    assert len(parts.policy.updates) - made == 30  # of all three
     assert next(OffpolicyTrainer(**given)).epoch == 1
 
 
@@ -81,6 +89,14 @@ def test_a_loop_that_was_stopped_goes_on(arguments):
     given["train_fn"] = trainer.train_fn = None
     assert [epoch.epoch for epoch in trainer] == [2, 3]
     assert (trainer.env_step, trainer.train_collector.collect_step) == (60, 60)
+
+
+def test_an_epoch_that_was_stopped_before_its_first_step_is_not_skipped(arguments):
+    _, given = arguments(test_fn=lambda epoch, _: epoch == 1 and trainer.stop())
+    trainer = OffpolicyTrainer(**given)
+    assert [epoch.epoch for epoch in trainer] == [1]
+    assert [epoch.epoch for epoch in trainer] == [2, 3]
+    assert trainer.env_step == 60
 
 
 def test_whether_it_runs_can_be_asked(arguments):
@@ -119,7 +135,8 @@ def test_hooks_are_called_where_they_should(arguments):
 
 def test_the_best_test_is_kept(arguments):
     best = []
-    parts, given = arguments(max_epoch=4, save_best_fn=lambda _: best.append(parts.test.reward))
+    parts, given = arguments(max_epoch=4)
+    given["save_best_fn"] = lambda policy: best.append((policy is parts.policy, parts.test.reward))
     trainer, results = OffpolicyTrainer(**given), [3.0, 8.0, 5.0, 9.0]
     parts.test.reward = 1.0
 
@@ -128,7 +145,7 @@ def test_the_best_test_is_kept(arguments):
 
     trainer.test_fn = change
     info = trainer.run()
-    assert best == [1.0, 3.0, 8.0, 9.0]
+    assert best == [(True, 1.0), (True, 3.0), (True, 8.0), (True, 9.0)]
     assert (info.best_reward, trainer.best_epoch) == (9.0, 4)
 
 
@@ -222,6 +239,17 @@ def test_steps_are_counted_exactly(arguments, max_step, start):
     assert parts.train_collector.collect_step == max_step
     assert len(parts.train_collector.buffer) == max_step
     assert parts.policy.seen[0].obs.shape == (1, 2)  # tested first
+
+
+@pytest.mark.parametrize(("step_per_collect", "max_step"), [(3, 11), (5, 12), (5, 11), (1, 1)])
+def test_steps_are_counted_exactly_where_collects_are_rounded_up_to_all_environments(
+    arguments, step_per_collect, max_step
+):
+    _, given = arguments(step_per_collect=step_per_collect, max_step=max_step, max_epoch=100)
+    trainer = OffpolicyTrainer(**given)
+    with pytest.warns(UserWarning, match="is not a multiple") if max_step > 1 else nullcontext():
+        trainer.run()
+    assert trainer.env_step == max_step
 
 
 def test_results_are_printed_and_shown_when_asked_for(arguments, capsys):
@@ -360,6 +388,13 @@ def test_updates_that_tell_nothing_of_sampling_took_no_time_to_sample(arguments)
     parts.policy.update = lambda **_: SimpleNamespace(train_time=0.5, get_loss_stats_dict=lambda: {"loss": 1.0})
     trainer.run()
     assert (trainer.policy_update_time, trainer.sample_time) == (5 * 2 * 0.5, 0.0)
+
+
+def test_times_of_updates_are_summed_up(arguments):
+    parts, given = arguments(max_epoch=1)
+    parts.policy.update = lambda **_: TrainingStats(train_time=0.5, sample_time=0.25)
+    timing = OffpolicyTrainer(**given).run().timing
+    assert (timing.train_time_update, timing.train_time_sample) == (10 * 0.5, 10 * 0.25)
 
 
 def test_random_steps_are_at_most_all_steps(arguments):

@@ -120,6 +120,26 @@ def test_each_part_of_a_buffer_is_of_one_environment_where_their_number_is_not_k
         OnpolicyTrainer(**arguments | {"train_collector": collector, "step_per_collect": 21})
 
 
+def test_parts_of_a_buffer_without_an_environment_have_no_room_for_it(given):
+    _, arguments = given(max_epoch=1)
+    arguments["train_collector"].buffer = VectorReplayBuffer(40, 4)  # for two environments
+    OnpolicyTrainer(**arguments | {"step_per_collect": 20})
+    with pytest.raises(ValueError, match=r"^21 steps in 2 environments do not fit .* room for 10 of the 11 in each"):
+        OnpolicyTrainer(**arguments | {"step_per_collect": 21})
+
+
+def test_a_collector_may_have_no_way_to_keep_rows(given):
+    """One of a class of its own, whose buffer is not known before it collects."""
+    parts, arguments = given(max_epoch=1, step_per_epoch=10)
+    real = parts.train_collector
+    names = ("collect", "reset_stat", "reset_buffer", "collect_step", "collect_episode", "collect_time")
+    collector = SimpleNamespace(**{name: getattr(real, name) for name in names})
+    trainer = OnpolicyTrainer(**arguments | {"train_collector": collector})
+    collector.buffer = real.buffer
+    trainer.run()
+    assert parts.policy.updates == [(0, 10, True)]
+
+
 @pytest.mark.parametrize("trainer", [OnpolicyTrainer, OffpolicyTrainer, OfflineTrainer])
 def test_every_argument_is_shown_with_its_documentation(trainer):
     names = list(inspect.signature(trainer).parameters)

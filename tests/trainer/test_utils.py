@@ -4,8 +4,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from rlfast.data import Collector
+from rlfast.env import DummyVectorEnv
 from rlfast.trainer import gather_info, test_episode
 from rlfast.trainer.utils import scalarised
+from scripted import Scripted
 
 
 def test_a_test_empties_the_buffer_and_leaves_evaluation_mode(setting):
@@ -19,7 +22,15 @@ def test_a_test_empties_the_buffer_and_leaves_evaluation_mode(setting):
     ((step, logged),) = parts.logger.of("log_test_data")
     assert (step, logged["n_collected_episodes"]) == (70, 3)
     assert test_episode(parts.policy, parts.test_collector, None, 0, 1).n_collected_episodes == 1
-    assert len(parts.logger.of("log_test_data")) == 1  # no step, nothing to log
+    test_episode(parts.policy, parts.test_collector, None, 0, 1, parts.logger)  # no step, nothing to log
+    test_episode(parts.policy, parts.test_collector, None, 0, 1, None, 5)
+    assert len(parts.logger.of("log_test_data")) == 1
+
+
+def test_each_environment_plays_as_many_episodes(setting):
+    policy = setting().policy
+    collector = Collector(policy, DummyVectorEnv([lambda: Scripted(1), lambda: Scripted(5)]))
+    assert sorted(test_episode(policy, collector, None, 0, 4).lens) == [1, 1, 5, 5]
 
 
 def test_a_metric_makes_one_number_of_each_episode(setting):

@@ -320,7 +320,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         if self.train_fn is not None:
             self.train_fn(self.epoch, self.env_step)
         left = None if self.max_step is None else self.max_step - self.env_step
-        if left is not None and self.step_per_collect is not None and left < self.step_per_collect:
+        if left is not None and self.step_per_collect is not None and left < self._steps_of(self.step_per_collect):
             result = collect_exact_steps(self.train_collector, left)
         else:
             result = self.train_collector.collect(n_step=self.step_per_collect, n_episode=self.episode_per_collect)
@@ -334,6 +334,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             if self.test_in_train and self.stop_fn is not None and self.stop_fn(self.last_rew):
                 stop = self._confirms_stop()
         return result, stop
+
+    def _steps_of(self, n_step: int) -> int:
+        """Returns how many steps a collect of ``n_step`` takes: all environments take equally many."""
+        envs: int = getattr(self.train_collector, "env_num", 1)
+        return -(-n_step // envs) * envs
 
     def _confirms_stop(self) -> bool:
         returns = _returns(self._test())
