@@ -40,6 +40,8 @@ def test_the_latest_info_of_each_environment_stays():
     assert table["n"].tolist() == [0, 2, 30]
     latest.put(np.array([1, 0, 2]), Info.of([{"n": 5}, {"n": 4}, {"n": 6}]))  # all of them, in another order
     assert latest.columns(np.array([2, 1]))["n"].tolist() == [6, 5]
+    latest.put(np.array([0, 2, 1]), Info.of([{"n": 7}, {"n": 9}, {"n": 8}]))
+    assert latest.columns(np.arange(3))["n"].tolist() == [7, 8, 9]
     latest.put(np.arange(3), Info(3))
     assert latest.columns(np.arange(3)).keys() == {"env_id"}
 
@@ -61,6 +63,7 @@ def test_infos_in_columns_stay_columns_in_a_checkpoint():
     assert state["dicts"] == [{"n": 1}, {"n": 2}]
     other.set_state(state)
     assert other.columns(np.arange(2))["n"].dtype == np.int8
+    assert other.dicts() == [{"n": 1}, {"n": 2}]
     other.set_state({"columns": None, "dicts": [{"n": 5}, {}]})
     assert other.dicts() == [{"n": 5}, {}]
     other.set_state(None)
@@ -72,3 +75,5 @@ def test_masks_of_columns_are_left_out():
     info = Info(2, columns={"n": np.array([1, 0]), "_n": np.array([True, False]), "_own": np.array([7, 8])})
     table = infos.columns(np.arange(2), info)
     assert table.keys() == {"n", "_own", "env_id"}
+    nested = infos.columns(np.arange(2), Info(2, columns={"deep": info.columns()}))
+    assert nested["deep"].keys() == {"n", "_own"}

@@ -24,7 +24,7 @@ def ids(*values: int) -> np.ndarray:
     ],
 )
 def test_steps(n_step, exact, sizes):
-    goal = StepLimit(n_step, np.arange(4), exact=exact)
+    goal = StepLimit(n_step, np.arange(4), **{"exact": True} if exact else {})
     seen = []
     while not goal.reached:
         seen.append(len(goal.ready))
@@ -73,3 +73,24 @@ def test_counts_are_exact_whatever_ends_when(n_episode, env_num):
         assert (played[: min(n_episode, env_num)] >= 1).all()
         if kind is EpisodeQuotas:
             assert played.max() - played.min() <= 1
+
+
+def test_a_limit_goes_on_from_what_a_collect_in_rust_has_left():
+    steps = StepLimit(9, np.arange(4))
+    steps.resume(np.arange(4), 0, 8)
+    assert (steps.reached, steps.whole_steps, steps.ready.tolist()) == (False, None, [0, 1, 2, 3])
+    steps.advance(4, ids())
+    assert steps.reached
+    episodes = EpisodeLimit(7, 3)
+    assert episodes.whole_steps == ("episodes", 7)
+    episodes.resume(ids(0, 2), 2, 40)
+    assert (episodes.ready.tolist(), episodes.whole_steps, episodes.reached) == ([0, 2], ("episodes", 2), False)
+    episodes.resume(ids(), 0, 6)
+    assert episodes.reached
+    quotas = EpisodeQuotas(7, 3)
+    assert (quotas.whole_steps[0], quotas.whole_steps[1].tolist()) == ("quotas", [3, 2, 2])
+    quotas.resume(ids(1), np.array([0, 2, 0]), 40)
+    assert (quotas.ready.tolist(), quotas.whole_steps[1].tolist(), quotas.reached) == ([1], [0, 2, 0], False)
+    quotas.advance(1, ids(1))
+    quotas.advance(1, ids(1))
+    assert quotas.reached

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import types
-import warnings
 from abc import ABCMeta, abstractmethod
 from typing import Any, Self, TypeVar
 
@@ -27,6 +26,7 @@ from rlfast.data.collect.checks import (
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
 from rlfast.utils.arguments.checks import ArgumentError, check_instance
+from rlfast.utils.warning import warn_user
 
 TCollectStats = TypeVar("TCollectStats", bound=CollectStats)
 
@@ -243,10 +243,7 @@ class BaseCollector(metaclass=_ResetOnce):
         if n_step is not None:
             n_step = positive("n_step", n_step, rounded=math.ceil)
             if n_step % self.env_num and not exact and not self._envs.is_async:
-                warnings.warn(
-                    f"n_step={n_step} is not a multiple of the {self.env_num} environments: a few more are taken",
-                    stacklevel=2,
-                )
+                warn_user(f"n_step={n_step} is not a multiple of the {self.env_num} environments: a few more are taken")
         else:
             n_episode = positive("n_episode", n_episode)
         self._check_open()

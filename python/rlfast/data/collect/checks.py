@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from rlfast.data.schema import flatten
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
 from rlfast.utils.arguments.checks import ArgumentError, check_methods, check_number, count_of
+from rlfast.utils.warning import warn_user
 
 Ids = NDArray[np.int64]
 
@@ -133,7 +133,7 @@ def as_vector(env: Any) -> BaseVectorEnv:
     :raises TypeError: ``env`` is not an environment.
     """
     if is_single(env):
-        warnings.warn("a single environment was given: it is wrapped in a DummyVectorEnv", stacklevel=4)
+        warn_user("a single environment was given: it is wrapped in a DummyVectorEnv")
         return DummyVectorEnv([lambda: env])
     return as_vector_env(env)
 
@@ -172,7 +172,7 @@ def check_spaces(policy: Any, env: BaseVectorEnv) -> None:
             advice = f"that of all {len(env)} environments together: make the policy with envs.single_{name}"
         else:
             advice = f"and that of the environments is {given}: is it made for them?"
-        warnings.warn(f"the policy's {name} is {own}, {advice}", stacklevel=4)
+        warn_user(f"the policy's {name} is {own}, {advice}")
 
 
 def _form(space: gym.Space[Any]) -> Any:

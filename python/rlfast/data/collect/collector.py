@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from rlfast.data.collect.observed import policy_input
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
 from rlfast.utils.arguments.checks import ArgumentError, check_instance
+from rlfast.utils.warning import warn_user
 
 _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 
@@ -278,4 +278,4 @@ class AsyncCollector(Collector):
 
     def _check_env(self) -> None:
         if self._envs.is_async:
-            warnings.warn("asynchronous environments may put more transitions into the buffer than asked", stacklevel=5)
+            warn_user("asynchronous environments may put more transitions into the buffer than asked")

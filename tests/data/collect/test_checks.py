@@ -1,0 +1,256 @@
+"""What collectors check of their arguments, and what one collect has counted."""
+
+import math
+from types import SimpleNamespace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+
+from rlfast.data import (
+    AsyncCollector,
+    Batch,
+    CachedReplayBuffer,
+    Collector,
+    CollectStats,
+    PrioritizedReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
+from rlfast.data.buffer.base import MalformedBufferError
+from rlfast.data.collect.checks import (
+    CollectOptions,
+    Tally,
+    as_vector,
+    check_buffer,
+    check_nothing_missing,
+    check_policy,
+    check_spaces,
+    is_single,
+    positive,
+    row_capacities,
+)
+from rlfast.env import DummyVectorEnv
+from scripted import Scripted, ScriptedPolicy
+
+
+def envs(n=2, **options):
+    return DummyVectorEnv([Scripted] * n, **options)
+
+
+class Other(Collector):
+    """Of a user's class, in whose file the constructor is called."""
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Collector(ScriptedPolicy(), Scripted()), "a single environment was given"),
+        (lambda: Other(ScriptedPolicy(), Scripted()), "a single environment was given"),
+        (lambda: setattr(Collector(ScriptedPolicy(), envs()), "env", Scripted()), "a single environment was given"),
+        (lambda: Collector(of_spaces(Discrete(9)), envs()), "the policy's action_space is Discrete"),
+        (lambda: AsyncCollector(ScriptedPolicy(), envs(wait_num=1)), "more transitions into the buffer than asked"),
+        (lambda: Collector(ScriptedPolicy(), envs()).collect(n_step=3), "n_step=3 is not a multiple of the 2"),
+        (lambda: Collector(ScriptedPolicy(), envs()).collect(n_step=3.5), "n_step=3.5 is not whole: 4 is taken"),
+    ],
+)
+def test_warnings_name_the_line_of_the_user(make, told):
+    with pytest.warns(UserWarning, match=told) as warned:
+        make()
+    assert [one.filename for one in warned] == [__file__]
+
+
+def of_spaces(action_space=None, observation_space=None):
+    policy = ScriptedPolicy()
+    policy.action_space, policy.observation_space = action_space, observation_space
+    return policy
+
+
+# -- environments and spaces -------------------------------------------------------------------------------------------
+def test_a_single_environment_is_told_from_several():
+    single = Scripted()
+    assert is_single(single)
+    with pytest.warns(UserWarning, match="is wrapped in a DummyVectorEnv"):
+        vector = as_vector(single)
+    assert (len(vector), vector.workers[0].env) == (1, single)
+    several = envs()
+    assert not is_single(several)
+    assert as_vector(several) is several
+    assert not is_single("CartPole-v1")
+
+    class Counted(Scripted):
+        def __len__(self):
+            return 1
+
+    assert not is_single(Counted())
+
+
+class Spaces:
+    """A vector environment of which only the spaces are asked for."""
+
+    def __init__(self, action_space, observation_space=None):
+        self.single_action_space, self.single_observation_space = action_space, observation_space
+        self.action_space = gym.vector.utils.batch_space(action_space, 3)
+
+    def __len__(self):
+        return 3
+
+
+BOX = Box(-1.0, 1.0, (2,))
+
+
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [
+        (Box(-9.0, 9.0, (2,)), BOX),  # bounds may differ
+        (Discrete(3, start=1), Discrete(3, start=1)),
+        (MultiDiscrete([2, 3], start=[1, 1]), MultiDiscrete([2, 3], start=[1, 1])),
+        (Tuple([Box(-9.0, 9.0, (2,)), Discrete(3)]), Tuple([BOX, Discrete(3)])),
+        (Dict(a=Box(-9.0, 9.0, (2,)), b=Discrete(3)), Dict(a=BOX, b=Discrete(3))),
+        (MultiBinary(3), MultiBinary(3)),
+        ("no space", BOX),
+        (None, BOX),
+    ],
+)
+def test_spaces_that_fit(own, given, recwarn):
+    check_spaces(of_spaces(own, own), Spaces(given, given))
+    check_spaces(SimpleNamespace(), Spaces(given, given))
+    check_spaces(of_spaces(own, own), SimpleNamespace())
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [
+        (Box(-1.0, 1.0, (3,)), BOX),
+        (Discrete(4), Discrete(3)),
+        (Discrete(3, start=1), Discrete(3)),
+        (MultiDiscrete([2, 3]), MultiDiscrete([2, 4])),
+        (MultiDiscrete([2, 3], start=[0, 1]), MultiDiscrete([2, 3])),
+        (Tuple([BOX, Discrete(3)]), Tuple([BOX, Discrete(4)])),
+        (Dict(a=BOX), Dict(b=BOX)),
+        (Dict(a=BOX), Dict(a=Discrete(2))),
+        (MultiBinary(3), MultiBinary(4)),
+        (MultiBinary(2), BOX),
+    ],
+)
+def test_spaces_that_do_not_fit_are_told_with_both(own, given):
+    for name in ("action_space", "observation_space"):
+        with pytest.warns(UserWarning, match=name) as warned:
+            check_spaces(SimpleNamespace(**{name: own}), Spaces(given, given))
+        text = f"the policy's {name} is {own}, and that of the environments is {given}: is it made for them?"
+        assert [str(one.message) for one in warned] == [text]
+
+
+def test_the_space_of_all_environments_is_told_from_that_of_one():
+    spaces = Spaces(Discrete(3))
+    with pytest.warns(UserWarning, match="that of all 3 environments together: .* envs.single_action_space"):
+        check_spaces(of_spaces(spaces.action_space), spaces)
+
+
+# -- policies and buffers ----------------------------------------------------------------------------------------------
+def test_what_a_policy_lacks_is_told():
+    check_policy(ScriptedPolicy(), exploration_noise=True)
+    by_forward = SimpleNamespace(forward=print, map_action=print)
+    check_policy(by_forward, exploration_noise=False)
+    for policy, noise, lacks in (
+        (SimpleNamespace(), False, ", which has no forward, map_action"),
+        (SimpleNamespace(forward=5, map_action=print), False, ", which has no forward"),
+        (by_forward, True, ", which has no exploration_noise"),
+        (SimpleNamespace(), True, ", which has no forward, map_action, exploration_noise"),
+        (ScriptedPolicy, False, ""),
+    ):
+        with pytest.raises(TypeError) as error:
+            check_policy(policy, exploration_noise=noise)
+        assert str(error.value) == f"policy must be an ActingPolicy, such as DQNPolicy(...), got {policy!r:.200}{lacks}"
+
+
+@pytest.mark.parametrize(
+    ("buffer", "env_num", "message"),
+    [
+        (VectorReplayBuffer(30, 3), 4, "VectorReplayBuffer has 3 rings for 4 environments: it needs one for each"),
+        (CachedReplayBuffer(ReplayBuffer(50), 2, 5), 3, "CachedReplayBuffer has 2 rings for 3 environments"),
+        (ReplayBuffer(30), 2, r"use VectorReplayBuffer\(total_size=30, buffer_num=2\)"),
+        (PrioritizedReplayBuffer(30, 0.6, 0.4), 2, r"use PrioritizedVectorReplayBuffer\(total_size=30, buffer_num=2\)"),
+        (ReplayBuffer(0), 1, "ReplayBuffer has no room: its size is 0"),
+        (5, 1, "buffer must be a ReplayBuffer, got 5, which has no add, reset"),
+    ],
+)
+def test_buffers_that_cannot_keep_environments_apart(buffer, env_num, message):
+    with pytest.raises((TypeError, ValueError), match=f"^(.*: )?{message}"):
+        check_buffer(buffer, env_num)
+
+
+def test_buffers_that_can():
+    check_buffer(VectorReplayBuffer(30, 3), 3)
+    check_buffer(CachedReplayBuffer(ReplayBuffer(50), 2, 5), 2)
+    check_buffer(ReplayBuffer(1), 1)
+    check_buffer(SimpleNamespace(add=print, reset=print), 9)  # of a class of its own
+
+
+def test_rooms_of_environments():
+    assert row_capacities(VectorReplayBuffer(30, 3), 2).tolist() == [10, 10]
+    assert row_capacities(VectorReplayBuffer(30, 3), None).tolist() == [10] * 3
+    assert row_capacities(ReplayBuffer(7), 1).tolist() == [7]
+    assert row_capacities(CachedReplayBuffer(ReplayBuffer(50), 2, 5), 2) is None
+    assert row_capacities(SimpleNamespace(maxsize=3), 1) is None
+
+
+def test_missing_values_are_told_by_their_place():
+    buffer = ReplayBuffer(5)
+    check_nothing_missing(buffer)
+    row = {"obs": {"a": {"b": 1.0}}, "act": 0, "rew": 1.0, "terminated": False, "truncated": False}
+    buffer.add(Batch(**row, obs_next={"a": {"b": 2.0}}, info={}))
+    check_nothing_missing(buffer)
+    buffer.add(Batch(**row, obs_next={"a": {"b": np.nan}}, info={}))
+    with pytest.raises(MalformedBufferError, match=r"missing \(NaN or None\) in the buffer's obs_next\.a\.b: an env"):
+        check_nothing_missing(buffer)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+def test_positive_numbers():
+    assert (positive("n", 1), positive("n", 1e3), positive("n", np.int8(5))) == (1, 1000, 5)
+    for value in (0, -3):
+        with pytest.raises(ValueError, match=f"^n must be a positive integer, got {value}$"):
+            positive("n", value)
+    with pytest.raises(TypeError, match=r"^n must be an integer, got 2\.5$"):
+        positive("n", 2.5)
+    with pytest.warns(UserWarning, match=r"n=2\.5 is not whole: 3 is taken"):
+        assert positive("n", 2.5, rounded=math.ceil) == 3
+
+
+def test_options_of_a_collect():
+    assert CollectOptions.of(random=True, no_grad=False, render=0.5) == CollectOptions(True, False, 0.5)
+    for nothing in (None, 0, False):
+        assert CollectOptions.of(random=False, no_grad=True, render=nothing) == CollectOptions(False, True, None)
+    with pytest.raises(TypeError, match=r"^render must be a number or None, got 'human'$"):
+        CollectOptions.of(random=False, no_grad=True, render="human")
+
+
+def test_statistics_of_what_was_counted():
+    lens = [np.array([3]), np.array([2, 1])]
+    tally = Tally(steps=7, broken=1, returns=[np.array([3.0]), np.array([1.0, 2.0])], lens=lens)
+    stats = tally.stats(2.0)
+    assert (stats.returns.tolist(), stats.lens.tolist()) == ([3.0, 1.0, 2.0], [3, 2, 1])
+    assert (stats.n_collected_episodes, stats.n_collected_steps, stats.n_broken_episodes) == (3, 7, 1)
+    assert (stats.collect_time, stats.collect_speed) == (2.0, 3.5)
+    assert (stats.returns_stat.max, stats.lens_stat.max) == (3.0, 3.0)
+    nothing = Tally(steps=4).stats(0.5)
+    assert (nothing.returns.shape, nothing.lens.shape, nothing.lens.dtype) == ((0,), (0,), np.int64)
+    assert (nothing.n_collected_episodes, nothing.returns_stat) == (0, None)
+
+
+def test_statistics_of_a_class_of_ones_own_have_the_whole_lengths():
+    def counted(*lens):
+        own = CollectStats()
+        own.lens, own.n_collected_steps = np.array(lens), 8
+        return own
+
+    own = counted(5)  # of the rows that the buffer still has
+    stats = Tally(custom_stats=own, lens=[np.array([9])], broken=2).stats(2.0)
+    assert stats is own
+    assert (stats.lens.tolist(), stats.lens_stat.mean, stats.n_broken_episodes) == ([9], 9.0, 2)
+    assert (stats.collect_time, stats.collect_speed) == (2.0, 4.0)
+    assert Tally(custom_stats=counted(5, 6), lens=[np.array([9])]).stats(2.0).lens.tolist() == [5, 6]
+    assert Tally(custom_stats=counted()).stats(2.0).lens.tolist() == []
