@@ -252,6 +252,21 @@ def test_steps_are_counted_exactly_where_collects_are_rounded_up_to_all_environm
     assert trainer.env_step == max_step
 
 
+def test_a_collector_that_does_not_tell_its_environments_is_asked_for_the_steps_that_are_left(arguments):
+    parts, given = arguments(max_step=7, step_per_collect=4, max_epoch=100, test_collector=None, episode_per_test=None)
+    real, asked = parts.train_collector, []
+
+    def collect(n_step, n_episode=None):
+        asked.append(n_step)
+        return real.collect(n_step=n_step, exact=True)
+
+    counts = {"collect_step": 0, "collect_episode": 0, "collect_time": 0.0}
+    given["train_collector"] = SimpleNamespace(collect=collect, reset_stat=list, buffer=real.buffer, **counts)
+    trainer = OffpolicyTrainer(**given)
+    trainer.run()
+    assert (trainer.env_step, asked) == (7, [4, 3])
+
+
 def test_results_are_printed_and_shown_when_asked_for(arguments, capsys):
     _, given = arguments(verbose=True, show_progress=True, max_epoch=1)
     OffpolicyTrainer(**given).run()

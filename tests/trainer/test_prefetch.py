@@ -18,7 +18,7 @@ from rlfast.data import (
     VectorReplayBuffer,
 )
 from rlfast.env import DummyVectorEnv
-from rlfast.policy import DQNPolicy, SACPolicy
+from rlfast.policy import DQNPolicy, SACPolicy, TrainingStats
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.utils.net.common import Net, Recurrent
@@ -318,6 +318,28 @@ def test_offline_training_draws_ahead_within_an_epoch_and_not_beyond(max_step):
     assert sum(name.startswith("prefetch") for name in buffer.threads) == (18 if max_step is None else 2)
     assert torch.equal(weights(ahead), weights(plain))
     assert np.array_equal(buffer.sample_indices(20), expected.sample_indices(20))  # the stream stands where it would
+
+
+def test_nothing_is_drawn_ahead_where_a_collect_comes_in_between():
+    buffer, policy = Watched(100, seed=0), dqn()
+    collector = Collector(policy, DummyVectorEnv([lambda: gym.make("CartPole-v1")]), buffer)
+    collector.collect(n_step=20, random=True)
+    OfflineTrainer(policy, 1, 4, collector, buffer=buffer, step_per_epoch=8, step_per_collect=2, show_progress=False,
+                   prefetch=True).run()  # fmt: skip
+    assert buffer.threads == ["MainThread"] * 4
+
+
+def test_samples_of_a_policy_without_parameters_go_to_the_cpu(arguments):
+    parts, given = arguments(max_epoch=1, prefetch=True)
+    seen = []
+
+    def update(sample_size, buffer):
+        seen.append(buffer.sample(sample_size)[0].obs)
+        return TrainingStats()
+
+    parts.policy.update = update
+    OffpolicyTrainer(**given).run()
+    assert [(obs.device, obs.shape) for obs in seen] == [(CPU, (4, 2))] * 10
 
 
 def test_offline_training_that_is_stopped_learns_from_what_was_drawn():

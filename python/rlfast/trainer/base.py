@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from rlfast.data import ReplayBuffer
 from rlfast.data.collect.collector import Collector
@@ -414,7 +415,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return self._record(updates, gradient_steps=times)
 
     def _prefetching(self, buffer: ReplayBuffer) -> PrefetchedBuffer:
-        device = device_of(self.policy) or torch.device("cpu")
+        device = (device_of(self.policy) if isinstance(self.policy, nn.Module) else None) or torch.device("cpu")
         if self._prefetched is None or not self._prefetched.is_of(buffer, device):
             self._end_prefetching()
             self._prefetched = PrefetchedBuffer(buffer, device)
