@@ -1,5 +1,4 @@
 import time
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
@@ -20,6 +19,7 @@ from rlfast.policy.components.training_state import records_initial_values
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
 from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.warning import warn_user
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -149,9 +149,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         if error is None:
             error = self._replaced_weight(batch, buffer, indices)
         if error is None:
-            warnings.warn(
-                f"the buffer is prioritized, but {type(self).__name__}.learn sets no batch.td_error: priorities stay",
-                stacklevel=2,
+            warn_user(
+                f"the buffer is prioritized, but {type(self).__name__}.learn sets no batch.td_error: priorities stay"
             )
             return
         buffer.update_weight(indices, error)
@@ -316,7 +315,6 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
 def _accept_weights_alone(policy: nn.Module, incompatible: Any) -> None:
     if "_extra_state" in incompatible.missing_keys:
         incompatible.missing_keys.remove("_extra_state")
-        warnings.warn(
-            f"only weights were loaded into {type(policy).__name__}: optimizers, schedulers and random streams stay",
-            stacklevel=4,
+        warn_user(
+            f"only weights were loaded into {type(policy).__name__}: optimizers, schedulers and random streams stay"
         )

@@ -415,7 +415,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return self._record(updates, gradient_steps=times)
 
     def _prefetching(self, buffer: ReplayBuffer) -> PrefetchedBuffer:
-        device = (device_of(self.policy) if isinstance(self.policy, nn.Module) else None) or torch.device("cpu")
+        policy: Any = self.policy  # of any class that learns
+        device = (device_of(policy) if isinstance(policy, nn.Module) else None) or torch.device("cpu")
         if self._prefetched is None or not self._prefetched.is_of(buffer, device):
             self._end_prefetching()
             self._prefetched = PrefetchedBuffer(buffer, device)

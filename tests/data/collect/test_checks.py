@@ -133,6 +133,7 @@ def test_spaces_that_fit(own, given, recwarn):
         (Dict(a=BOX), Dict(a=Discrete(2))),
         (MultiBinary(3), MultiBinary(4)),
         (MultiBinary(2), BOX),
+        (gym.Space((3,), np.int8), MultiBinary(3)),
     ],
 )
 def test_spaces_that_do_not_fit_are_told_with_both(own, given):
@@ -200,6 +201,7 @@ def test_rooms_of_environments():
 def test_missing_values_are_told_by_their_place():
     buffer = ReplayBuffer(5)
     check_nothing_missing(buffer)
+    check_nothing_missing(VectorReplayBuffer(10, 2))
     row = {"obs": {"a": {"b": 1.0}}, "act": 0, "rew": 1.0, "terminated": False, "truncated": False}
     buffer.add(Batch(**row, obs_next={"a": {"b": 2.0}}, info={}))
     check_nothing_missing(buffer)

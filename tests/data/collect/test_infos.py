@@ -2,6 +2,7 @@ import numpy as np
 
 from rlfast.data.collect import infos
 from rlfast.data.collect.infos import LatestInfos
+from rlfast.env.backends.base import Rows
 from rlfast.env.backends.info import Info
 
 
@@ -40,6 +41,8 @@ def test_the_latest_info_of_each_environment_stays():
     assert table["n"].tolist() == [0, 2, 30]
     latest.put(np.array([1, 0, 2]), Info.of([{"n": 5}, {"n": 4}, {"n": 6}]))  # all of them, in another order
     assert latest.columns(np.array([2, 1]))["n"].tolist() == [6, 5]
+    assert latest.columns(np.array([2, 1]))["env_id"].tolist() == [2, 1]
+    assert latest.columns(np.arange(3))["env_id"].tolist() == [0, 1, 2]
     latest.put(np.array([0, 2, 1]), Info.of([{"n": 7}, {"n": 9}, {"n": 8}]))
     assert latest.columns(np.arange(3))["n"].tolist() == [7, 8, 9]
     latest.put(np.arange(3), Info(3))
@@ -69,6 +72,17 @@ def test_infos_in_columns_stay_columns_in_a_checkpoint():
     other.set_state(None)
     assert other.dicts() == [{}, {}]
     assert other.columns(np.arange(2)).keys() == {"env_id"}
+
+
+def test_at_the_end_of_an_episode_the_infos_of_its_last_step_count():
+    obs, done = np.zeros((2, 1)), np.array([True, False])
+    step = {"obs": obs, "obs_next": obs, "rew": np.zeros(2), "terminated": done, "truncated": done & False}
+    rows = Rows(env_id=np.array([3, 5]), info=Info.of([{"n": 1}, {"n": 2}]), **step)
+    table = infos.of_transitions(rows)
+    assert (table["n"].tolist(), table["env_id"].tolist()) == ([1, 2], [3, 5])
+    rows.final_info = Info.of([{"n": 9}, {}])
+    table = infos.of_transitions(rows)
+    assert (table["n"].tolist(), table["env_id"].tolist()) == ([9, 2], [3, 5])
 
 
 def test_masks_of_columns_are_left_out():

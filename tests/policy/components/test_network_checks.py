@@ -6,8 +6,9 @@ import pytest
 from torch.distributions import Categorical
 
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy
+from rlfast.policy import DDPGPolicy, DQNPolicy, NPGPolicy, PPOPolicy, SACPolicy, TD3Policy, TRPOPolicy
 from rlfast.utils.net.common import Net
+from rlfast.utils.net.continuous import Actor as Deterministic
 from rlfast.utils.net.continuous import ActorProb, Critic
 from rlfast.utils.net.discrete import Actor
 from rlfast.utils.optim import adam
@@ -134,8 +135,30 @@ def test_a_policy_without_optimizers_acts_and_does_not_learn(kind):
     ],
 )
 def test_another_action_space_is_taken_with_a_warning(kind, given, match):
-    with pytest.warns(UserWarning, match=match):
+    with pytest.warns(UserWarning, match=match) as warned:
         assert kind(**MADE[kind]() | given).action_space is given["action_space"]
+    assert {warning.filename for warning in warned} == {__file__}
+
+
+@pytest.mark.parametrize("kind", [DDPGPolicy, TD3Policy, NPGPolicy, TRPOPolicy])
+def test_a_warning_names_the_line_of_the_user_however_long_the_line_of_classes(kind):
+    if issubclass(kind, NPGPolicy):
+        given = ppo() | {"action_space": gym.spaces.Discrete(3)}
+    else:
+        given = sac() | {
+            "actor": Deterministic(Net(3, hidden_sizes=[8]), 1),
+            "action_space": gym.spaces.Box(-1, 1, (2,)),
+        }
+    with pytest.warns(UserWarning, match=r"the actor gives . numbers") as warned:
+        kind(**given)
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+def test_actions_that_would_be_stretched_twice_are_told():
+    given = sac() | {"actor": Deterministic(Net(3, hidden_sizes=[8]), 1, max_action=2.0)}
+    with pytest.warns(UserWarning, match=r"stretched twice: by the actor, to max_action=2\.0") as warned:
+        TD3Policy(**given)
+    assert [warning.filename for warning in warned] == [__file__]
 
 
 @pytest.mark.parametrize("kind", MADE)

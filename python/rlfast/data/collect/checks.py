@@ -231,7 +231,7 @@ def check_nothing_missing(buffer: ReplayBuffer) -> None:
 
     :raises MalformedBufferError: there is a NaN or None.
     """
-    leaves, _ = flatten(buffer[:].isnull().__dict__ if len(buffer) else {})
+    leaves, _ = flatten(buffer[:].isnull().__dict__)
     if missing := [dotted(path) for path, is_null in leaves.items() if is_null.any()]:
         raise MalformedBufferError(
             f"values are missing (NaN or None) in the buffer's {', '.join(missing)}: an environment, a hook, or a hook "

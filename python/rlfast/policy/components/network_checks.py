@@ -1,7 +1,6 @@
 """Checks of the arguments of policies."""
 
 import math
-import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +9,7 @@ from torch import nn
 
 from rlfast.utils.arguments.checks import check_instance
 from rlfast.utils.net.common import BaseActor
+from rlfast.utils.warning import warn_user
 
 
 def check_networks(**networks: Any) -> None:
@@ -22,13 +22,12 @@ def check_networks(**networks: Any) -> None:
         check_instance(name, network, nn.Module)
 
 
-def check_output(actor: nn.Module, action_space: gym.Space[Any], *, stacklevel: int = 5) -> None:
+def check_output(actor: nn.Module, action_space: gym.Space[Any]) -> None:
     """Warn if an actor of this library has an output size that does not fit the action space. Other actors are not
     checked.
 
     :param actor: the actor.
     :param action_space: the action space of one environment.
-    :param stacklevel: level of the warning's stack frame, so that it points to the code that made the policy.
     :raises TypeError: if ``action_space`` is not a space.
     """
     check_instance("action_space", action_space, gym.Space)
@@ -42,8 +41,7 @@ def check_output(actor: nn.Module, action_space: gym.Space[Any], *, stacklevel: 
         wanted = math.prod(action_space.shape or ())
     given = actor.get_output_dim()
     if given != wanted:
-        warnings.warn(
+        warn_user(
             f"the actor gives {given} numbers, but {action_space} needs {wanted}; the space of one of several "
-            "environments is their single_action_space or action_space[0]",
-            stacklevel=stacklevel,
+            "environments is their single_action_space or action_space[0]"
         )

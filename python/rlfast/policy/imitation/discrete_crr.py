@@ -1,4 +1,3 @@
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -23,6 +22,7 @@ from rlfast.utils.arguments.validation import (
     validate_arguments,
 )
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.warning import warn_user
 
 
 @dataclass(kw_only=True)
@@ -101,7 +101,7 @@ class DiscreteCRRPolicy(CategoricalActor):
         if policy_improvement_mode not in ("exp", "binary", "all"):
             raise ValueError(f'policy_improvement_mode must be "exp", "binary" or "all", got {policy_improvement_mode}')
         if reward_normalization:
-            warnings.warn("reward_normalization has no effect: CRR learns from rewards themselves", stacklevel=4)
+            warn_user("reward_normalization has no effect: CRR learns from rewards themselves")
         check_networks(actor=actor, critic=critic)
         check_output(actor, action_space)
         super().__init__(

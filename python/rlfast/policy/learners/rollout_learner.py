@@ -89,7 +89,7 @@ class RolloutLearner(BasePolicy):
     ) -> None:
         check_networks(**{"actor": actor, "critic": critic} if self.has_critic else {"actor": actor})
         check_function("dist_fn", dist_fn)
-        check_output(actor, action_space, stacklevel=7)
+        check_output(actor, action_space)
         super().__init__(action_space=action_space, **options)
         self.actor = actor
         if critic is not None:

@@ -66,7 +66,7 @@ class ActorCriticLearner(Critics, ReplayLearner):
                 "itself"
             )
         check_networks(actor=actor)
-        check_output(actor, action_space, stacklevel=7)
+        check_output(actor, action_space)
         super().__init__(
             gamma=gamma,
             n_step=estimation_step,

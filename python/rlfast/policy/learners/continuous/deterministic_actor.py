@@ -1,6 +1,5 @@
 """The template of algorithms with a deterministic actor."""
 
-import warnings
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
@@ -14,6 +13,7 @@ from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import ContinuousChooser
 from rlfast.utils.optim import descend
+from rlfast.utils.warning import warn_user
 
 if TYPE_CHECKING:
     from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
@@ -33,10 +33,9 @@ class DeterministicActor(ActorCriticLearner):
         super().__init__(actor=actor, action_scaling=action_scaling, **options)
         bound = getattr(actor, "max_action", 1.0)
         if action_scaling and abs(bound - 1.0) > 1e-5:
-            warnings.warn(
+            warn_user(
                 f"actions are stretched twice: by the actor, to max_action={bound}, and by action_scaling; give the "
-                "actor max_action=1, or set action_scaling to False and action_bound_method to None",
-                stacklevel=6,
+                "actor max_action=1, or set action_scaling to False and action_bound_method to None"
             )
         self.actor_old = self.lagged_copy(actor)
 

@@ -1,6 +1,5 @@
 """The template of algorithms that learn values of discrete actions and choose the greatest."""
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import gymnasium as gym
@@ -83,10 +82,9 @@ class QLearner(ReplayLearner):
             lr_scheduler=lr_scheduler,
         )
         if not isinstance(action_space, self.takes):
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__.removesuffix('Policy')} chooses actions 0, 1, 2, ..., but the action space is "
-                f"{action_space}; that of one of several environments is their single_action_space or action_space[0]",
-                stacklevel=6,
+                f"{action_space}; that of one of several environments is their single_action_space or action_space[0]"
             )
         self.model = model
         self.optim = make_optimizer(optim, model.parameters())
