@@ -95,7 +95,7 @@ class Uneven:
 
 
 def test_agents_of_different_kinds_are_refused():
-    with pytest.raises(ValueError, match=r"that of a is Discrete\(2\) and that of b is Discrete\(3\)"):
+    with pytest.raises(AssertionError, match=r"that of a is Discrete\(2\) and that of b is Discrete\(3\)"):
         PettingZooEnv(Uneven())
 
 

@@ -8,6 +8,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.utils.arguments.checks import ArgumentError
+
 
 class PettingZooEnv(gym.Env[Any, Any]):
     """Presents a PettingZoo environment (AEC) as one Gymnasium environment; each step is one agent's turn.
@@ -19,7 +21,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
     ``observation_space`` and ``action_space`` are the spaces of a single agent.
 
     :param env: a PettingZoo environment (AEC) whose agents all have the same spaces.
-    :raises ValueError: the agents have different spaces.
+    :raises ArgumentError: the agents have different spaces.
 
     >>> from pettingzoo.classic import tictactoe_v3                      # doctest: +SKIP
     >>> env = PettingZooEnv(tictactoe_v3.env())                          # doctest: +SKIP
@@ -47,11 +49,16 @@ class PettingZooEnv(gym.Env[Any, Any]):
         first: gym.Space[Any] = spaces[self.agents[0]]
         for agent, space in spaces.items():
             if space != first:
-                raise ValueError(
+                raise ArgumentError(
                     f"all agents need the same {name}, but that of {self.agents[0]} is {first} and that of {agent} is "
                     f"{space}: use supersuit's pad_{name}s_v0 around the game first"
                 )
         return first
+
+    @property
+    def num_agents(self) -> int:
+        """How many agents play."""
+        return len(self.agents)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts a new game.

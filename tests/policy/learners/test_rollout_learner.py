@@ -86,6 +86,29 @@ def test_only_what_a_step_learns_from_is_computed():
     assert all(isinstance(batch[name], torch.Tensor) for name in ("obs", "act", "returns", "adv", "v_s"))
 
 
+@pytest.mark.parametrize("name", ["process_fn", "learn", "post_process_fn"])
+@pytest.mark.parametrize("place", ["class", "object"])
+def test_methods_of_users_get_observations_as_the_buffer_returns_them(name, place):
+    """They may use NumPy, as in Tianshou; what is learned stays the same."""
+    seen = []
+
+    def shown(batch, *args, **kwargs):
+        answer = inner(batch, *args, **kwargs)
+        seen.append(batch.obs.astype(np.float64))
+        return answer
+
+    method = {name: lambda self, *args, **kwargs: shown(*args, **kwargs)}
+    kind = type("Own", (Reinforce,), method) if place == "class" else Reinforce
+    policy, plain, buffer = kind(), Reinforce(), rollout()
+    inner = getattr(super(kind, policy) if place == "class" else policy, name)
+    if place == "object":
+        setattr(policy, name, shown)
+    for learner in (policy, plain):
+        learner.update(0, buffer, batch_size=3, repeat=2)
+    assert [array.tolist() for array in seen] == [buffer.sample(0)[0].obs.tolist()]
+    torch.testing.assert_close(weights(policy), weights(plain))
+
+
 def test_each_pass_has_each_row_once_and_losses_are_summed_up():
     policy = Reinforce()
     stats = policy.update(0, rollout(), batch_size=3, repeat=2)

@@ -111,7 +111,7 @@ class TestForward:
         with pytest.warns(UserWarning, match="DQN chooses actions"):
             policy = make_dqn(Table([[1.0, 2.0]]), action_space=Box(-1, 1))
         policy.set_eps(0.5)
-        with pytest.raises(ValueError, match="not known before the first forward"):
+        with pytest.raises(AssertionError, match="not known before the first forward"):
             policy.exploration_noise(np.zeros(1, np.int64), observations([0]))
         policy(observations([0]))
         assert policy.exploration_noise(np.zeros(9, np.int64), observations(np.zeros(9))).max() <= 1

@@ -125,7 +125,7 @@ def test_environments_with_different_turns():
     assert act.tolist() == [0] * 4
     with pytest.raises(ValueError, match=r"agent_id \['d'\]: there are policies for \['a', 'b', 'c'\]"):
         manager(Batch(obs=Batch(agent_id=np.array(["d"]), obs=np.zeros((1, 2))), info={}))
-    with pytest.raises(ValueError, match="observations must have agent_id"):
+    with pytest.raises(AssertionError, match="observations must have agent_id"):
         manager(Batch(obs=np.zeros((1, 2)), info={}))
 
 
@@ -424,7 +424,7 @@ def test_policies_can_be_replaced():
     assert [*manager.policies.values()] == [policies[0], new, policies[2]]
     with pytest.raises(KeyError, match="none of the agents"):
         manager.replace_policy(Recorder(), "d")
-    with pytest.raises(ValueError, match="got 2 policies for the agents"):
+    with pytest.raises(AssertionError, match="got 2 policies for the agents"):
         MultiAgentPolicyManager(policies=policies[:2], env=Turns())
     manager.eval()
     assert not any(policy.training for policy in manager.policies.values())

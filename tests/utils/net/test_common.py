@@ -35,6 +35,12 @@ class TestMLP:
         assert MLP(3, hidden_sizes=[5, 4]).output_dim == 4
         assert MLP(3).output_dim == 3
 
+    def test_shapes_may_be_arrays(self):
+        shape = np.array([2, 3])
+        assert Net(shape, shape, hidden_sizes=[4])(np.zeros((5, 2, 3)))[0].shape == (5, 6)
+        assert Recurrent(1, shape, np.array(3))(np.zeros((5, 6)))[0].shape == (5, 3)
+        assert discrete.Actor(Net(shape, hidden_sizes=[4]), np.array([3])).output_dim == 3
+
     def test_one_option_for_all_layers_or_one_for_each(self):
         mlp = MLP(
             3,

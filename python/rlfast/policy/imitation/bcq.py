@@ -127,13 +127,17 @@ class BCQPolicy(Critics, ReplayLearner):
         return self.actor_perturbation
 
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
-        """Choose the action of the greatest value by the first critic, among ``forward_sampled_times`` for each row."""
+        """Choose the action of the greatest value by the first critic, among ``forward_sampled_times`` for each row.
+
+        :return: ``act``, an array ``[B, ...]``.
+        """
         obs = self.inputs(batch.obs)
         many = obs.repeat_interleave(self.forward_sampled_times, dim=0)
         act = self.actor_perturbation(many, self.vae.decode(many, self._draw(len(many)).clamp(-0.5, 0.5)))
         best_B = self.critic(many, act).reshape(len(obs), -1).argmax(dim=1)
         chosen = act.reshape(len(obs), self.forward_sampled_times, -1)[torch.arange(len(obs)), best_B]
-        return cast("ActBatchProtocol", wrap({"act": chosen.reshape(len(obs), *(self.action_space.shape or ()))}))
+        act_BA = chosen.reshape(len(obs), *(self.action_space.shape or ())).detach().cpu().numpy()
+        return cast("ActBatchProtocol", wrap({"act": act_BA}))
 
     def _draw(self, rows: int) -> torch.Tensor:
         return self.draw_normal((rows, self.vae.latent_dim), dtype_of(self.actor_perturbation), self._device)

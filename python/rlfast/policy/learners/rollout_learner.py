@@ -37,6 +37,9 @@ TDistFn = Callable[..., torch.distributions.Distribution]
 TDistribution = Callable[[], torch.distributions.Distribution]
 
 
+_SHOWN_TO = ("process_fn", "learn", "post_process_fn")  # methods that are given the roll-out
+
+
 @replaceable("__call__", "forward")
 class RolloutLearner(BasePolicy):
     """The template of algorithms that act by a distribution and learn from whole roll-outs.
@@ -315,10 +318,14 @@ class RolloutLearner(BasePolicy):
 
     @property
     def _takes_tensors(self) -> bool:
-        """Whether observations are converted to tensors; foreign networks get them as buffers return them."""
+        """Whether observations are converted to tensors; foreign networks, and methods of a subclass outside of this
+        library, get them as buffers return them.
+        """
         if self._compiled is not None:
             return True
-        return self._known_networks(*self._networks) and not self._has_custom_forward()
+        own, kind = vars(self), type(self)
+        shown = any(name in own or not getattr(kind, name).__module__.startswith("rlfast.") for name in _SHOWN_TO)
+        return not shown and self._known_networks(*self._networks) and not self._has_custom_forward()
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
         """Yield the arguments of :meth:`_gradient_step` for each minibatch, in random order."""

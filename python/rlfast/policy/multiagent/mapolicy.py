@@ -15,6 +15,7 @@ from rlfast.policy.components.returns import Index
 from rlfast.policy.multiagent.agent_rows import AgentRows, is_turn_of, seen
 from rlfast.policy.stats import TrainingStats, as_stats
 from rlfast.utils import tree
+from rlfast.utils.arguments.checks import ArgumentError
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -100,7 +101,7 @@ class MultiAgentPolicyManager(BasePolicy):
     :param env: an environment with ``agents``, ``agent_idx``, ``action_space`` and ``observation_space``.
     :param action_scaling: see :class:`BasePolicy`; so are the other parameters. Actions of all agents are mapped in
         this way; the mappings of ``policies`` are not used.
-    :raises ValueError: if the numbers of policies and agents differ.
+    :raises ArgumentError: if the numbers of policies and agents differ.
     """
 
     counts_from_zero = True
@@ -122,7 +123,7 @@ class MultiAgentPolicyManager(BasePolicy):
             lr_scheduler=lr_scheduler,
         )
         if len(policies) != len(env.agents):
-            raise ValueError(f"each agent needs a policy: got {len(policies)} policies for the agents {env.agents}")
+            raise ArgumentError(f"each agent needs a policy: got {len(policies)} policies for the agents {env.agents}")
         self.agent_idx: dict[str, int] = dict(env.agent_idx)
         self.policies = AgentPolicies(dict(zip(env.agents, policies, strict=True)))
 
@@ -187,10 +188,12 @@ class MultiAgentPolicyManager(BasePolicy):
     def _turns(self, obs: Any) -> Iterator[tuple[str, "Index"]]:
         """Yield each agent that has rows, and these.
 
-        :raises ValueError: if a row belongs to no agent.
+        :raises ValueError: if a row belongs to no agent; an ArgumentError if none says whose it is.
         """
         if not isinstance(obs, Batch) or "agent_id" not in obs:
-            raise ValueError("observations must have agent_id, which names whose turn it is, as PettingZooEnv gives it")
+            raise ArgumentError(
+                "observations must have agent_id, which names whose turn it is, as PettingZooEnv gives it"
+            )
         found = {agent: np.flatnonzero(is_turn_of(agent, obs)) for agent in self.policies}
         if sum(map(len, found.values())) != len(obs.agent_id):
             unknown = set(np.asarray(obs.agent_id).tolist()) - set(self.policies)

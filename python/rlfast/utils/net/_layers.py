@@ -1,7 +1,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ else:
 
 ModuleType: TypeAlias = type[nn.Module]
 ArgsType: TypeAlias = tuple[Any, ...] | dict[str, Any] | Sequence[tuple[Any, ...]] | Sequence[dict[str, Any]]
-TActionShape: TypeAlias = Sequence[int] | int | np.int64
+TActionShape: TypeAlias = Sequence[int] | int | np.int64 | NDArray[np.integer[Any]]
 TLinearLayer: TypeAlias = Callable[[int, int], nn.Module]
 
 
@@ -236,12 +236,14 @@ class NetBase(Placed, ABC, Generic[TRecurrentState]):
         """
 
 
-def size_of(shape: int | np.int64 | Sequence[int]) -> int:
+def size_of(shape: int | np.int64 | Sequence[int] | NDArray[np.integer[Any]]) -> int:
     """Return the number of elements of a shape, or a number itself.
 
-    :param shape: a shape, or the number of elements.
+    :param shape: a shape, as a sequence or an array ``[axes]``, or the number of elements.
     :raises ValueError: the shape has more than 64 axes.
     """
+    if isinstance(shape, np.ndarray):
+        shape = cast("int | list[int]", shape.tolist())
     if isinstance(shape, Sequence) and len(shape) > 64:
         raise ValueError(f"a shape has at most 64 axes, got {len(shape)}")
     return math.prod(shape) if isinstance(shape, Sequence) else int(shape)

@@ -195,13 +195,13 @@ class QLearner(ReplayLearner):
         :param act: actions, ``[B]``; not changed. A ``Batch`` of actions is returned as it is.
         :param batch: the observations that they were chosen for, with ``obs.mask`` if actions may be illegal.
         :return: actions, ``[B]``.
-        :raises ValueError: if the number of actions is not known, as the action space does not define it and
+        :raises ArgumentError: if the number of actions is not known, as the action space does not define it and
             :meth:`forward` was not called yet.
         """
         if self.eps <= 0 or isinstance(act, Batch):
             return act
         if self.max_action_num is None:
-            raise ValueError("how many actions there are is not known before the first forward")
+            raise ArgumentError("how many actions there are is not known before the first forward")
         mask = action_mask(batch.obs)
         if mask is None:
             return explore(self.rng.bit_generator, min(self.eps, 1.0), self.max_action_num, np.asarray(act, np.int64))
