@@ -22,7 +22,12 @@ pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::ResourceWarn
 @pytest.fixture(scope="module", autouse=True)
 def running():
     ray.init(
-        num_cpus=2, include_dashboard=False, object_store_memory=100 << 20, configure_logging=False, log_to_driver=False
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=100 << 20,
+        configure_logging=False,
+        log_to_driver=False,
     )
     yield
     ray.shutdown()

@@ -37,7 +37,16 @@ OWN = {
     "iqn": {**VALUES, "learning_rate": 1e-4, "samples": 32, "online_samples": 8, "target_samples": 8},
     "fqf": {**VALUES, "learning_rate": 5e-5, "fraction_learning_rate": 2.5e-9, "fractions": 32, "entropy_coef": 10.0},
     "rainbow": {**VALUES, "learning_rate": 6.25e-5, "alpha": 0.5, "beta": 0.4, "beta_steps": 5_000_000},
-    "ppo": {"num_envs": 10, "collect_steps": 1_000, "repeat": 4, "batch_size": 256, "eps_clip": 0.1, "vf_coef": 0.25},
+    "ppo": {
+        "num_envs": 10,
+        "collect_steps": 1_000,
+        "repeat": 4,
+        "batch_size": 256,
+        "eps_clip": 0.1,
+        "vf_coef": 0.25,
+        "activation": "relu",
+        "shared_features": True,
+    },
     "discrete-sac": {**REPLAY, "learning_rate": 1e-5, "alpha": 0.05, "auto_alpha": False, "batch_size": 64},
 }
 

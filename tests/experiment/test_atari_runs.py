@@ -66,6 +66,50 @@ def test_a_resumed_run_is_an_uninterrupted_one_and_can_be_evaluated(breakout, tm
     assert stats.lens[0] > 20
 
 
+@pytest.mark.long
+def test_a_run_of_100_000_frames_is_the_same_stopped_anywhere(breakout, tmp_path, monkeypatch):
+    steps = 25_000  # of four frames
+
+    def run(folder):
+        return breakout(
+            run_dir=tmp_path / folder,
+            backend="auto",
+            num_envs=8,
+            collect_steps=8,
+            updates_per_step=0.02,
+            n_step=3,
+            channels=(4, 8, 8),
+            buffer_size=20_000,  # the ring begins anew
+            max_steps=steps,
+            eval_interval=10_000,
+        )
+
+    train(run("straight"))
+    stops = sorted(np.random.default_rng().integers(100, steps - 100, 6).tolist())
+    step = BaseTrainer.train_step
+
+    def stopping(self):
+        result = step(self)
+        if stops and self.env_step >= stops[0]:
+            while stops and self.env_step >= stops[0]:
+                stops.pop(0)
+            self.stop()
+        return result
+
+    monkeypatch.setattr(BaseTrainer, "train_step", stopping)
+    points = list(stops)
+    reached = train(run("stopped")).env_step
+    while reached < steps:
+        reached = resume(tmp_path / "stopped").env_step
+    assert not stops
+    ours, theirs = (
+        load_file(tmp_path / name / "checkpoint" / "policy.safetensors") for name in ("stopped", "straight")
+    )
+    assert ours.keys() == theirs.keys()
+    differ = [name for name in ours if not np.array_equal(ours[name], theirs[name])]
+    assert not differ, f"{differ} differ after stops at {points}"
+
+
 def test_games_are_not_native(breakout):
     with pytest.raises((ValueError, ConfigError), match="ALE/Breakout-v5 cannot be native"):
         train(breakout(backend="native"))

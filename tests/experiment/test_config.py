@@ -51,8 +51,21 @@ def test_every_field_is_documented_for_the_command_line(algorithm):
         "activation",
         "compile",
         "recurrent",
+        "shared_features",
     }  # class variables
     assert documented >= {field.name for field in fields(algorithm.config)}
+
+
+@pytest.mark.parametrize("name", ["ppo", "a2c", "gail"])
+def test_an_actor_with_a_hidden_state_shares_no_features(name):
+    with pytest.raises(ValueError, match=r"^--shared-features cannot be had with --recurrent"):
+        ALGORITHMS[name].config(shared_features=True, recurrent=True)
+
+
+def test_natural_gradients_share_no_features():
+    assert not any(
+        "shared_features" in {field.name for field in fields(ALGORITHMS[name].config)} for name in ("npg", "trpo")
+    )
 
 
 @pytest.mark.parametrize("updates", [0.001, 1 / 3])

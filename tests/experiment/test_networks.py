@@ -6,6 +6,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from rlfast.experiment.algorithms.dqn import Config
 from rlfast.experiment.networks import Encoded, Encoder, Networks, initialize_orthogonally, is_image
 from rlfast.functional import Categorical, DiagonalNormal
+from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import Net, Recurrent
 
 VECTOR = Box(-1, 1, (3,))
@@ -176,6 +177,28 @@ def test_first_weights_are_orthogonal():
                 weight = layer.weight.detach().flatten(1)
                 assert (weight @ weight.T).numpy() == pytest.approx(2 * np.eye(len(weight)), abs=1e-5)
                 assert not layer.bias.any()
+
+
+@pytest.mark.parametrize("act_space", [Discrete(6), MultiDiscrete([2, 3]), Box(-1, 1, (2,))], ids=["one", "two", "box"])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "separate"])
+def test_a_critic_is_a_layer_on_the_actors_features_or_separate(obs_space, act_space, shared):
+    actor, _, critic = networks(obs_space, act_space).actor_critic(log_std=-1.0, shared=shared)
+    both = {*actor.parameters()} & {*critic.parameters()}
+    own = {*critic.parameters()} - both
+    assert min(tuple(parameter.shape) for parameter in own) == (1,)
+    assert (len(own) == 2) == shared  # weight and bias of the last layer
+    assert bool(both) == shared
+    obs, evaluated = observations(obs_space), []
+    for layer in actor.modules():
+        if isinstance(layer, torch.nn.Linear | torch.nn.Conv2d):
+            layer.register_forward_hook(lambda layer, *_: evaluated.append(layer))
+    apart = critic(obs)
+    assert len(evaluated) == (len(both) // 2)
+    evaluated.clear()
+    with shared_features():
+        actor(obs)
+        assert torch.equal(critic(obs), apart)
+    assert len(evaluated) == len(set(evaluated))  # once for both
 
 
 @pytest.mark.parametrize(

@@ -501,6 +501,13 @@ class AdvantageConfig(PolicyGradientConfig):
 
     gae_lambda: UnitFloat = 0.95
     """Lambda of advantages: 0 for one-step, 1 for Monte Carlo (arXiv:1506.02438)."""
+    shared_features: bool = False
+    """Whether actor and critic have the same convolutions and hidden layers, and only their last layers differ."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shared_features and self.recurrent:
+            raise ValueError("--shared-features cannot be had with --recurrent: the critic has no hidden state")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -509,6 +516,8 @@ class NaturalGradientConfig(AdvantageConfig):
 
     compile: ClassVar[bool] = False  # type: ignore[misc]
     """Always False: the length of a step is searched for."""
+    shared_features: ClassVar[bool] = False  # type: ignore[misc]
+    """Always False: the actor's steps would change the critic."""
     learning_rate: NonNegativeFloat = 1e-3
     """Adam's step size, of the critic."""
     batch_size: PositiveInt = 2_048

@@ -147,6 +147,18 @@ def test_importance_weights_count_in_graphs(name, monkeypatch):
     assert np.array(losses[4:]) == pytest.approx(np.array(losses[:4]), abs=1e-5)
 
 
+def test_weights_of_losses_may_change(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
+    eager, compiled, buffer = make_ppo(), make_ppo(compile=True), transitions("ppo")
+    for ent_coef, vf_coef in ((0.01, 0.5), (0.3, 0.5), (0.0, 0.25), (0.2, 0.0)):
+        losses = []
+        for policy in (eager, compiled):
+            policy.ent_coef, policy.vf_coef = ent_coef, vf_coef
+            losses.append(train("ppo", policy, buffer, 20))
+        assert losses[1] == pytest.approx(losses[0], abs=1e-5)
+    assert weights(compiled).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
+
+
 @pytest.mark.long
 @pytest.mark.pitfall("F7")
 @pytest.mark.parametrize("name", MAKE)

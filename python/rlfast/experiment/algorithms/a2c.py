@@ -42,9 +42,7 @@ def build(config: Config, networks: Networks) -> A2CPolicy:
     from rlfast.policy import A2CPolicy
     from rlfast.utils.optim import adam
 
-    critic = networks.state_value()
-    actor, dist_fn = networks.actor(log_std=config.log_std)
-    networks.initialize(actor, critic)
+    actor, dist_fn, critic = networks.actor_critic(log_std=config.log_std, shared=config.shared_features)
     return networks.policy(
         A2CPolicy,
         actor=actor,

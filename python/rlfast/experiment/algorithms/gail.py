@@ -55,9 +55,7 @@ def build(config: Config, networks: Networks) -> GAILPolicy:
     from rlfast.policy import GAILPolicy
     from rlfast.utils.optim import adam
 
-    critic = networks.state_value()
-    actor, dist_fn = networks.actor(log_std=config.log_std)
-    networks.initialize(actor, critic)
+    actor, dist_fn, critic = networks.actor_critic(log_std=config.log_std, shared=config.shared_features)
     return GAILPolicy(
         actor=actor,
         critic=critic,

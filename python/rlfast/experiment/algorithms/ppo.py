@@ -134,6 +134,8 @@ PRESETS = {
     ),
     ALE: Config(
         **ATARI,
+        activation="relu",
+        shared_features=True,
         learning_rate=2.5e-4,
         lr_schedule="linear",
         collect_steps=1_000,
@@ -153,9 +155,7 @@ def build(config: Config, networks: Networks) -> PPOPolicy:
     from rlfast.policy import PPOPolicy
     from rlfast.utils.optim import adam
 
-    critic = networks.state_value()
-    actor, dist_fn = networks.actor(log_std=config.log_std)
-    networks.initialize(actor, critic)
+    actor, dist_fn, critic = networks.actor_critic(log_std=config.log_std, shared=config.shared_features)
     return networks.policy(
         PPOPolicy,
         actor=actor,

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from rlfast.utils.net._recurrent import each_step
+from rlfast.utils.net._shared import computed_once
 from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import size_of
 
@@ -104,7 +105,8 @@ class Encoded(nn.Module):
         :param args: passed to ``net``.
         :param kwargs: passed to ``net``.
         """
-        return self.net(each_step(self.encoder, obs), *args, **kwargs)
+        features = computed_once(self.encoder, obs, lambda: each_step(self.encoder, obs))
+        return self.net(features, *args, **kwargs)
 
 
 def is_image(space: gym.Space[Any]) -> bool:

@@ -30,7 +30,7 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
 
     Images pass through convolutions, and the parts of dicts are encoded one by one. Of a dict with ``obs`` and a
     ``mask`` of discrete actions, networks get ``obs``. The features pass through layers of the ``hidden_sizes`` of the
-    settings. Networks share no parameters.
+    settings. Networks share no parameters, but an actor and its critic may: see :meth:`actor_critic`.
 
     :param config: the settings of the run.
     :param title: the title of the algorithm, for errors.
@@ -86,6 +86,26 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
             raise self._space_error("discrete, multi-discrete or continuous actions along one axis", space)
         actor = self._over_encoder(lambda size: discrete.Actor(self._body(size), sum(choices), softmax_output=False))
         return actor, Categorical if isinstance(space, spaces.Discrete) else partial(MultiCategorical, nvec=choices)
+
+    def actor_critic(self, *, log_std: float, shared: bool) -> tuple[nn.Module, TDistFn, nn.Module]:
+        """Returns an actor, the class of its distribution, and a critic, with orthogonal first weights.
+
+        :param log_std: see :meth:`normal_actor`.
+        :param shared: whether the critic is one layer on the features of the actor: what encodes observations and the
+            hidden layers are in both. The networks are separate otherwise.
+        :raises ValueError: if there is no distribution for the action space.
+        """
+        if not shared:
+            critic = self.state_value()
+            actor, dist_fn = self.actor(log_std=log_std)
+        else:
+            actor, dist_fn = self.actor(log_std=log_std)
+            head: Any = actor.net if isinstance(actor, Encoded) else actor
+            critic = discrete.Critic(head.preprocess)
+            critic = Encoded(actor.encoder, critic) if isinstance(actor, Encoded) else critic
+            critic = critic.to(self._config.device)
+        self.initialize(actor, critic)
+        return actor, dist_fn, critic
 
     def state_value(self) -> nn.Module:
         """Returns a network for the value of a state, ``obs -> [B, 1]``, never recurrent."""

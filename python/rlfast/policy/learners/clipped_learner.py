@@ -51,11 +51,13 @@ class ClippedLearner(RolloutLearner):
         clip_loss = clipped_surrogate_loss(dist.log_prob(act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
         value_B = self.critic(obs).flatten()
         vf_loss = value_loss(value_B, returns_B, v_s_B if self.value_clip else None, self.eps_clip)
-        with torch.set_grad_enabled(self.ent_coef != 0):  # otherwise its gradient is not needed
-            ent_loss = dist.entropy().mean()
         loss = clip_loss + self.vf_coef * vf_loss
         if self.ent_coef:
+            ent_loss = dist.entropy().mean()
             loss = loss - self.ent_coef * ent_loss
+        else:
+            with torch.no_grad():  # its gradient is not needed
+                ent_loss = dist.entropy().mean()
         descend(loss, self.optim, self.max_grad_norm)
         losses = {"loss": loss, "clip_loss": clip_loss, "vf_loss": vf_loss, "ent_loss": ent_loss}
         return {name: value.detach() for name, value in losses.items()}

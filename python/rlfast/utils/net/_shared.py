@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -61,13 +61,17 @@ def separate_features() -> Iterator[None]:
 
 def features_of(net: nn.Module, obs: Any, state: Any) -> tuple[torch.Tensor, Any]:
     """Return ``net(obs, state)``, the features and the next hidden state; see :func:`shared_features`."""
-    known = None if torch.compiler.is_compiling() or state is not None else _known.get()
     result: tuple[torch.Tensor, Any]
+    result = net(obs, state) if state is not None else computed_once(net, obs, lambda: net(obs, state))
+    return result
+
+
+def computed_once(net: nn.Module, obs: Any, compute: Callable[[], Any]) -> Any:
+    """Return ``compute()``, what ``net`` makes of ``obs``; within :func:`shared_features`, the first such result."""
+    known = None if torch.compiler.is_compiling() else _known.get()
     if known is None:
-        result = net(obs, state)
-        return result
+        return compute()
     key = id(net), id(obs)
     if key not in known:
-        known[key] = obs, net(obs, state)  # the observations are kept alive so that no other object gets their id
-    result = known[key][1]
-    return result
+        known[key] = obs, compute()  # the observations are kept alive so that no other object gets their id
+    return known[key][1]
