@@ -10,6 +10,8 @@
 //!   above the total to the last one.
 
 pub mod checks;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod section;
 
 pub use section::Section;
@@ -21,7 +23,6 @@ use std::sync::Arc;
 
 use crate::memory::{Region, Storage};
 use crate::prefetch::prefetch;
-use crate::simd::{self, Kernel};
 
 /// Children of a node.
 const WIDTH: usize = 8;
@@ -40,8 +41,7 @@ struct Node([f64; WIDTH]);
 impl Node {
     /// Returns the child that owns `mass`, and subtracts the sum of the children before it from `mass`.
     ///
-    /// It has no branches on the data, as a mispredicted one costs more than all the additions, and no closures: see
-    /// [`Kernel`].
+    /// It has no branches on the data, as a mispredicted one costs more than all the additions.
     #[inline(always)]
     fn descend(&self, mass: &mut f64) -> usize {
         let mut before = [0.0; WIDTH + 1];
@@ -454,44 +454,37 @@ impl SumTree {
         assert_eq!(masses.len(), leaves.len(), "one place for each mass");
         assert!(self.total() > 0.0 || masses.is_empty(), "no leaf is positive");
         debug_assert!(masses.iter().all(|&mass| mass >= 0.0), "masses must not be NaN or negative");
-        simd::run(Descents { tree: self, masses, leaves });
-    }
-
-    /// Finds the leaves of at most [`BLOCK`] masses, and uses up `masses`.
-    #[inline(always)]
-    fn descend_together(&self, masses: &mut [f64], found: &mut [usize]) {
-        found.fill(0);
-        let levels = &self.sums.levels;
-        for height in (0..levels.len()).rev() {
-            let nodes = &levels[height][..];
-            let below = if height > 0 { &levels[height - 1][..] } else { &self.leaves[..] };
-            for (mass, node) in masses.iter_mut().zip(found.iter_mut()) {
-                *node = *node * WIDTH + nodes[*node].descend(mass);
-                prefetch(below, *node);
-            }
-        }
-        for (mass, node) in masses.iter_mut().zip(found) {
-            *node = *node * WIDTH + self.leaves[*node].descend(mass);
-        }
-    }
-}
-
-/// The loop of [`SumTree::find_many`].
-struct Descents<'a> {
-    tree: &'a SumTree,
-    masses: &'a [f64],
-    leaves: &'a mut [usize],
-}
-
-impl Kernel for Descents<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (masses, found) in self.masses.chunks(BLOCK).zip(self.leaves.chunks_mut(BLOCK)) {
+        for (masses, found) in masses.chunks(BLOCK).zip(leaves.chunks_mut(BLOCK)) {
             let mut rest = [0.0; BLOCK];
-            rest[..masses.len()].copy_from_slice(masses);
-            self.tree.descend_together(&mut rest[..masses.len()], found);
+            let rest = &mut rest[..masses.len()];
+            rest.copy_from_slice(masses);
+            found.fill(0);
+            let levels = &self.sums.levels;
+            for height in (0..levels.len()).rev() {
+                let below = if height > 0 { &levels[height - 1] } else { &self.leaves };
+                descend(&levels[height], rest, found, below);
+            }
+            descend(&self.leaves, rest, found, &[]);
+        }
+    }
+}
+
+/// Moves draws down one level: `found` has their nodes, and then the children that own their masses, which are nodes of the
+/// level `below`; that of the leaves is empty.
+fn descend(nodes: &[Node], masses: &mut [f64], found: &mut [usize], below: &[Node]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { lanes::descend(nodes, masses, found, below) };
+    }
+    descend_each(nodes, masses, found, below);
+}
+
+fn descend_each(nodes: &[Node], masses: &mut [f64], found: &mut [usize], below: &[Node]) {
+    for (mass, node) in masses.iter_mut().zip(found) {
+        *node = *node * WIDTH + nodes[*node].descend(mass);
+        if !below.is_empty() {
+            prefetch(below, *node);
         }
     }
 }
