@@ -62,8 +62,9 @@ def test_combinations_are_numbered_with_the_last_dimension_running_fastest():
     combinations = [tuple(env.action(i)) for i in range(24)]
     assert combinations == [(i, j, k) for i in range(2) for j in range(3) for k in range(4)]
     np.testing.assert_array_equal(env.action(np.array([0, 23])), [[0, 0, 0], [1, 2, 3]])
-    with pytest.raises(TypeError, match="MultiDiscrete"):
-        MultiDiscreteToDiscrete(Space(gym.spaces.Discrete(2)))
+    for space in (gym.spaces.Discrete(2), gym.spaces.MultiDiscrete([[2, 3], [2, 2]])):
+        with pytest.raises(AssertionError, match="needs a MultiDiscrete action space of one axis"):
+            MultiDiscreteToDiscrete(Space(space))
 
 
 def test_truncation_is_reported_as_an_end():

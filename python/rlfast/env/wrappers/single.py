@@ -57,15 +57,15 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
 
     The last dimension varies fastest.
 
-    :param env: an environment with a ``MultiDiscrete`` action space.
-    :raises ArgumentError: the action space is not ``MultiDiscrete``.
+    :param env: an environment with a ``MultiDiscrete`` action space of shape ``(A,)``.
+    :raises ArgumentError: the action space is not ``MultiDiscrete`` of one axis.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
         space = env.action_space
-        if not isinstance(space, gym.spaces.MultiDiscrete):
-            raise ArgumentError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space, got {space}")
+        if not isinstance(space, gym.spaces.MultiDiscrete) or space.nvec.ndim != 1:
+            raise ArgumentError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space of one axis, got {space}")
         self.nvec = space.nvec
         self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # the strides of the dimensions, last dimension first
         self.action_space = gym.spaces.Discrete(int(np.prod(self.nvec)))
