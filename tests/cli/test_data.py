@@ -1,6 +1,7 @@
 """``rlfast data info``, ``convert``, ``merge`` and ``split``."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -123,6 +124,27 @@ def damaged(data, kind):
         return content + b"more"
     content[len(content) // 2] ^= 1
     return content
+
+
+@pytest.mark.parametrize("kind", ["d4rl", "minari"])
+def test_no_bar_precedes_an_error(data, tmp_path, capsys, kind):
+    assert main(["convert", str(data), "--to", kind, "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_minari_a_misspelt_file_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "minari", None)
+    assert main(["info", "pendulun"]) == 2
+    message = 'there is no file pendulun, and as the id of a dataset: Minari is needed: pip install "rlfast[minari]"'
+    assert capsys.readouterr().err == f"rlfast: {message}\n"
+    assert main(["info", str(tmp_path)]) == 2
+    assert "is a folder, but no Minari dataset" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("out", "match"), [("gone/data", "there is no folder"), ("", "is a folder: give the name")])
+def test_nothing_is_played_for_a_file_that_cannot_be_written(tmp_path, capsys, out, match):
+    assert main(["gather", "nowhere", "--steps", "9", "--out", str(tmp_path / out)]) == 2
+    assert match in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["truncated", "over-long", "wrong checksum"])

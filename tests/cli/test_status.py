@@ -6,12 +6,12 @@ from rlfast.cli.main import main
 from rlfast.cli.status import newest_figures
 
 
-def written(folder, *rows):
-    from rlfast.experiment import DQNConfig
+def written(folder, *rows, algorithm="dqn"):
+    from rlfast.experiment import ALGORITHMS
     from rlfast.experiment.run_dir import write_config
 
     folder.mkdir()
-    write_config(folder, DQNConfig(max_steps=5000), "dqn")
+    write_config(folder, ALGORITHMS[algorithm].config(max_steps=5000), algorithm)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -40,6 +40,17 @@ def test_the_newest_figures_are_shown(run_dir, capsys):
         "rows in the shards": "4,097",
         "mean return of the last test": "-160.25",
     }
+
+
+def test_a_run_that_learns_from_data_is_as_far_as_its_gradient_steps(run_dir, capsys):
+    rows = [row("test", "env_step", 256 * 4000, **{"returns_stat/mean": 7.0}), row("update", "gradient_step", 3999)]
+    written(run_dir, *rows, algorithm="il")
+    assert main(["status", str(run_dir)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["gradient", "steps", "4,000", "of", "5,000"],
+        ["mean", "return", "of", "the", "last", "test", "7"],
+    ]
 
 
 def test_newer_figures_replace_older_ones():

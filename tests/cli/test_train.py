@@ -71,6 +71,10 @@ def test_help_shows_the_settings_of_the_environment(capsys):
         (["train", "npg", "--compile"], "rlfast: Unrecognized options: --compile"),
         (["train", "dqn", "--max-step", "3"], "did you mean --max-steps?"),
         (["train", "dqn", "--max-steps", "many"], "rlfast: Error parsing --max-steps: invalid literal"),
+        (["train", "dqn", "--double", "False"], "False; --double is a switch without a value, and --no-double is its"),
+        (["train", "dqn", "CartPole-v1"], "CartPole-v1; did you mean --env CartPole-v1?"),
+        (["train", "dqn", "--hidden-sizes", "64,32"], "several numbers have blanks between them: --hidden-sizes 64 32"),
+        (["train", "dqn", "--storage", "zst"], "--storage zst is none of ram, lz4, zstd: write ./zst for a folder"),
         (["train", "dqn", "--env"], "rlfast: Missing value for argument '--env'"),
         (["train", "dqn", "--max-steps", "0"], "rlfast: --max-steps must be at least 1, got 0"),
         (["train", "dqn", "--gamma", "2"], "rlfast: --gamma must be within 0 and 1, got 2.0"),
@@ -78,6 +82,7 @@ def test_help_shows_the_settings_of_the_environment(capsys):
         (["train", "dqn", "--env", "no_such_module:Env-v0"], "no_such_module"),
         (["train", "dqn", "--env", "Pendulum-v1"], "rlfast: DQN needs discrete actions"),
         (["train", "dqn", "--device", "abacus"], "rlfast: --device abacus cannot be used here"),
+        (["train", "dqn", "--device", "mps"], "from the 'MPS' backend; choose --device cpu\n"),
     ],
 )
 def test_bad_arguments_end_with_2_and_leave_nothing(arguments, message, tmp_path, monkeypatch, capsys):
@@ -199,3 +204,10 @@ def test_what_cannot_be_resumed_ends_with_2(arguments, message, capsys):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_settings_without_effect_are_told_in_one_line(run_dir, capsys):
+    assert train(run_dir, "--max-steps", "60", "--no-progress", "--schedule-factor", "0.5") == 0
+    assert capsys.readouterr().err == "rlfast: without effect: --schedule-factor (no schedule is exponential)\n"
+    assert main(["train", "--resume", str(run_dir), "--max-steps", "80", "--no-progress"]) == 0
+    assert capsys.readouterr().err == ""  # told once

@@ -1,10 +1,12 @@
+import sys
+
 import gymnasium as gym
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from rlfast.env import NativeVectorEnv
 from rlfast.env.native import ids
-from rlfast.env.specs import find_spec, why_not_native
+from rlfast.env.specs import find_spec, make_registered, why_not_native
 
 
 @pytest.mark.parametrize("id", ids())
@@ -38,3 +40,25 @@ def test_ids_without_a_version_are_left_to_gymnasium():
     assert find_spec("NoSuchThing-v0") == "NoSuchThing-v0"
     spec = gym.spec("CartPole-v1")
     assert find_spec(spec) is find_spec("CartPole-v1") is find_spec("gymnasium:CartPole-v1") is spec
+
+
+@pytest.mark.parametrize(
+    ("library", "id", "extra"), [("mujoco", "HalfCheetah-v5", "mujoco"), ("Box2D", "LunarLander-v3", "box2d")]
+)
+def test_missing_simulators_are_named_by_our_own_extra(library, id, extra, monkeypatch):
+    for name in [one for one in sys.modules if one.startswith(("gymnasium.envs.mujoco", "gymnasium.envs.box2d"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    message = f'^{id} needs libraries that are missing; install them: pip install "rlfast\\[{extra}\\]"$'
+    for given in (id, gym.spec(id)):
+        with pytest.raises(gym.error.DependencyNotInstalled, match=message):
+            make_registered(given)
+
+
+def test_other_errors_of_environments_stay_theirs():
+    def broken():
+        raise ModuleNotFoundError("No module named 'theirs'", name="theirs")
+
+    with pytest.raises(ModuleNotFoundError, match="No module named 'theirs'"):
+        make_registered(EnvSpec("Broken-v0", entry_point=broken))
+    assert make_registered("CartPole-v1").spec.id == "CartPole-v1"

@@ -53,6 +53,7 @@ def test_a_film_names_our_own_extra(run, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=r'pip install "rlfast\[video\]"$'):
         evaluate(run, 1, video=tmp_path / "video")
+    assert not (tmp_path / "video").exists()
 
 
 def test_a_film(run, tmp_path):

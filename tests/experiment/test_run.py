@@ -110,6 +110,7 @@ def test_the_configuration_written_repeats_the_run(tiny, run_dir, tmp_path):
     assert parameter_hash(again.run_dir) == parameter_hash(run_dir)
 
 
+@pytest.mark.filterwarnings("ignore:nothing is learned")
 @pytest.mark.parametrize("max_steps", [1, 19, 20, 21, 103])
 def test_steps_are_exact(tiny, run_dir, max_steps):
     result = train(tiny(max_steps=max_steps))
@@ -500,6 +501,33 @@ def test_nothing_is_overwritten(tiny, run_dir):
     with pytest.raises(ConfigError, match="is not empty"):
         train(tiny(seed=9))
     assert parameter_hash(run_dir) == before
+
+
+def test_a_bare_word_is_no_folder_for_rows(tiny, run_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"--storage disk is none of ram, lz4, zstd: write \./disk for a folder"):
+        train(tiny(storage="disk"))
+    assert not run_dir.exists()
+    train(tiny(storage="./disk"))
+    assert (tmp_path / "disk").is_dir()
+    resume(run_dir, max_steps=208)
+    train(tiny(storage="disk", run_dir=tmp_path / "other"))  # which is there now
+
+
+def test_a_return_before_training_does_not_stop_it(tiny, run_dir, monkeypatch):
+    returns = iter([9.0, 1.0, 2.0, 8.0])
+    test = BaseTrainer._test
+
+    def scripted(trainer):
+        stats = test(trainer)
+        trainer.last_test = replace(stats, returns_stat=replace(stats.returns_stat, mean=next(returns)))
+        return trainer.last_test
+
+    monkeypatch.setattr(BaseTrainer, "_test", scripted)
+    result = train(tiny(stop_return=7.0, max_steps=400))
+    assert (result.env_step, result.reached) == (260, True)
+    with pytest.warns(RunWarning, match="ended at step 260, where a test reached 7: nothing was left to do"):
+        resume(run_dir, max_steps=800)
 
 
 @pytest.mark.parametrize("storage", ["ram", "lz4", "zstd"])

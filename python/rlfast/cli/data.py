@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,20 +173,23 @@ def _write(names: Sequence[str], given: argparse.Namespace, size: int | None = N
         options = {"skip_broken": given.skip_broken, "progress": not given.no_progress}
         sources = [opened.enter_context(open_source(name, given.kind, str(out.parent), **options)) for name in names]
         total = sum(source.length for source in sources)
-        bar = opened.enter_context(ProgressBar(total, "writing", shown=not given.no_progress))
-        paths = write(sources, out, _target(kind, given.env), size=size, advance=lambda n: bar.update(n, {}))
+
+        @cache
+        def bar() -> ProgressBar:  # is shown with the first rows, so that an error before them is one line
+            return opened.enter_context(ProgressBar(total, "writing", shown=not given.no_progress))
+
+        paths = write(sources, out, _target(kind, given.env), size=size, advance=lambda n: bar().update(n, {}))
     sys.stdout.write("".join(f"{path}\n" for path in paths))
     return 0
 
 
 def _target(kind: str, env_id: str | None) -> Any:
-    import gymnasium as gym
-
     from rlfast.data.datasets.converting import Target
+    from rlfast.env.specs import find_spec, make_registered
 
     if env_id is None:
         return Target(kind=kind)
-    env = gym.make(env_id)
+    env = make_registered(find_spec(env_id))
     try:
         spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
         return Target(kind=kind, spec=env.spec, **spaces)

@@ -21,6 +21,7 @@ def report(run: Callable[[], RunResult]) -> int:
     :param run: a function that trains.
     :return: the exit status.
     """
+    from rlfast.experiment.report.result import place
     from rlfast.experiment.run import ConfigError
 
     try:
@@ -33,12 +34,13 @@ def report(run: Callable[[], RunResult]) -> int:
         return complain(f"the run failed: {type(error).__name__}: {error} {notes}", 1)
     sys.stdout.write(result.summary() + "\n")
     config = result.config
+    where = place(config, result.env_step)
     if result.unsaved is not None:
-        what = f"no checkpoint of step {result.env_step} could be written: {result.unsaved}; the one before it stays"
+        what = f"no checkpoint of {where} could be written: {result.unsaved}; the one before it stays"
         return complain(what, 130 if result.interrupted else 1)
     if result.interrupted:
         again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}" + " --allow-import" * (":" in config.env)
-        return complain(f"interrupted at step {result.env_step}: {again} goes on", 130)
+        return complain(f"interrupted at {where}: {again} goes on", 130)
     if config.require_stop_return and not result.reached:
         return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)
     return 0

@@ -40,6 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
     run_dir: Path = parser.parse_args(arguments).run_dir
 
+    from rlfast.experiment.config import OfflineConfig
     from rlfast.experiment.run_dir import read_config
     from rlfast.utils.logger import JSONLLogger
 
@@ -50,9 +51,13 @@ def main(arguments: Sequence[str]) -> int:
         return complain(str(error), 2)
     if not newest:
         return complain(f"{run_dir} has no figures yet", 1)
-    lines = {"environment steps": f"{newest.get('env_step', 0):,.0f} of {config.max_steps:,}"}
-    if "gradient_step" in newest:
-        lines["gradient steps"] = f"{newest['gradient_step']:,.0f}"
+    steps = newest.get("env_step", 0)
+    if isinstance(config, OfflineConfig):  # whose logs count rows
+        lines = {"gradient steps": f"{steps // config.batch_size:,.0f} of {config.max_steps:,}"}
+    else:
+        lines = {"environment steps": f"{steps:,.0f} of {config.max_steps:,}"}
+        if "gradient_step" in newest:
+            lines["gradient steps"] = f"{newest['gradient_step']:,.0f}"
     lines |= {title: f"{newest[name]:,.6g}" for name, title in _SHOWN.items() if name in newest}
     if (wanted := newest.get("ray/samples_per_insert_wanted")) is not None:
         lines[_SHOWN["ray/samples_per_insert"]] += f", wanted {wanted:,.6g}"

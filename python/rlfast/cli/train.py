@@ -7,6 +7,8 @@ import contextlib
 import io
 import re
 import sys
+from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from rlfast.cli.parsing import ALLOW_IMPORT, Parser
 from rlfast.cli.reporting import report
 from rlfast.cli.seeds import main as train_seeds
 from rlfast.cli.seeds import parse_seeds
+from rlfast.experiment.config import flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +102,8 @@ def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
             return tyro.cli(algorithm.config, prog=command, default=algorithm.preset(env), args=arguments)
     except SystemExit as stop:
         if stop.code:
-            stop.code = complain(f"{_one_line(complaint.getvalue())} ({command} --help)", 2)
+            message = _one_line(complaint.getvalue()) + _hint(arguments, algorithm)
+            stop.code = complain(f"{message} ({command} --help)", 2)
         raise
 
 
@@ -116,6 +120,19 @@ def _one_line(complaint: str) -> str:
     message = re.sub(r"^Error parsing \w*Config: ", "", message)
     meant = [words[3] for words in map(str.split, rest) if words[:3] == ["Perhaps", "you", "meant:"]]
     return f"{message}; did you mean {meant[0]}?" if meant else message
+
+
+def _hint(arguments: Sequence[str], algorithm: Algorithm) -> str:
+    """Returns what a command line meant that gives a value to a switch, an id without --env, or numbers with commas."""
+    kinds = {flag(one.name): one.type for one in fields(algorithm.config)}
+    if arguments and not arguments[0].startswith("-"):
+        return f"; did you mean --env {arguments[0]}?"
+    for option, value in pairwise(arguments):
+        if kinds.get(option) == "bool" and not value.startswith("-"):
+            return f"; {option} is a switch without a value, and --no-{option[2:]} is its opposite"
+        if str(kinds.get(option)).startswith("tuple") and "," in value:
+            return f"; several numbers have blanks between them: {option} {value.replace(',', ' ')}"
+    return ""
 
 
 def _resume(arguments: Sequence[str]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.env import native
 from rlfast.env.errors import EnvFailure
-from rlfast.env.specs import find_spec, why_not_native
+from rlfast.env.specs import find_spec, make_registered, why_not_native
 from rlfast.env.subproc import SubprocVectorEnv
 from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
@@ -137,7 +136,7 @@ def _in_workers(make: EnvFn, num_envs: int, placement: str, options: dict[str, A
 
 def _maker(id: str | EnvSpec, wrappers: Sequence[Callable[[Any], Any]], kwargs: dict[str, Any]) -> EnvFn:
     def make() -> gym.Env[Any, Any]:
-        env: gym.Env[Any, Any] = gym.make(deepcopy(id), **kwargs)
+        env: gym.Env[Any, Any] = make_registered(id, **kwargs)
         for wrapper in wrappers:
             env = wrapper(env)
         return env

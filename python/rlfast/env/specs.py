@@ -15,6 +15,9 @@ from rlfast._core import native_envs
 _PACKAGES = {"ALE": ("ale_py", "atari")}
 """For each namespace, the package whose import registers its ids, and the extra of rlfast that installs the package."""
 
+_SIMULATORS = ("mujoco", "box2d")
+"""Packages of Gymnasium's environments whose libraries an extra of the same name installs."""
+
 _OLD_GAME = re.compile(r"[A-Z]\w*(NoFrameskip|Deterministic)-v[04]")
 """Ids of games without the namespace ``ALE/``, as in scripts of Tianshou."""
 
@@ -58,6 +61,26 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
         except ModuleNotFoundError as error:
             raise gym.error.NamespaceNotFound(f"{name} needs {package}: pip install 'rlfast[{extra}]'") from error
     return gym.registry.get(name, id)
+
+
+def make_registered(id: str | EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
+    """Makes an environment as :func:`gymnasium.make` does. If libraries are missing, the error names the extra.
+
+    :param id: a registered id, or a registration.
+    :param kwargs: given to the environment.
+    :return: the environment.
+    :raises gymnasium.error.DependencyNotInstalled: if a library is missing that the environment needs.
+    """
+    try:
+        return gym.make(deepcopy(id), **kwargs)
+    except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        entry = getattr(gym.spec(id) if isinstance(id, str) else id, "entry_point", None)
+        extra = next((name for name in _SIMULATORS if f"gymnasium.envs.{name}." in f"{entry}."), None)
+        if extra is None:
+            raise
+        name = id if isinstance(id, str) else id.id
+        what = f'{name} needs libraries that are missing; install them: pip install "rlfast[{extra}]"'
+        raise gym.error.DependencyNotInstalled(what) from error
 
 
 def why_not_native(spec: EnvSpec) -> str:

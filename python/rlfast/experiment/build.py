@@ -262,7 +262,8 @@ def check_device(device: str) -> None:
     try:
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # AssertionError: torch without CUDA
-        raise ValueError(f"--device {device} cannot be used here: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
+        raise ValueError(f"--device {device} cannot be used here: {reason}; choose --device cpu") from error
 
 
 def on_this_machine(config: C, device: str | None) -> C:

@@ -226,7 +226,7 @@ class OffPolicyConfig(RunConfig):
     buffer_size: PositiveInt = 1_000_000
     """Number of transitions in the buffer."""
     storage: str = "ram"
-    """Where they are: "ram", "lz4" or "zstd" (in RAM, with pictures packed), or a folder for files."""
+    """Where they are: "ram", "lz4" or "zstd" (in RAM, with pictures packed), or a folder for files, such as ./rows."""
     start_steps: NonNegativeInt = 1_000
     """Number of environment steps before the first update, with random actions."""
     start_random: bool = True

@@ -11,7 +11,8 @@ import gymnasium as gym
 
 from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
 from rlfast.env.atari import AtariEnv, make_atari_vec
-from rlfast.env.registry import can_be_native, find_spec, make_vec
+from rlfast.env.registry import can_be_native, make_vec
+from rlfast.env.specs import find_spec, make_registered
 from rlfast.experiment.config import ALE, RunWarning, stream_seed
 from rlfast.experiment.networks.encoder import is_image
 
@@ -67,7 +68,7 @@ def make_env(config: RunConfig, *, training: bool, render_mode: str | None = Non
         env = AtariEnv(config.env, episodic_life=training, clip_rewards=training, render_mode=cast("Any", render_mode))
     else:
         given: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
-        env = gym.make(find_spec(config.env), **given)
+        env = make_registered(find_spec(config.env), **given)
     for wrapper in wrappers_of(config):
         env = wrapper(env)
     return env

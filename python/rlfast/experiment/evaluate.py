@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,8 @@ def _film(
         with Collector(policy, envs, exploration_noise=noise) as collector:
             collector.evaluate(1, gym_reset_kwargs={"seed": seed})
     except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium
+        with suppress(OSError):  # there may be other films
+            folder.rmdir()
         raise ImportError(
             'a film needs libraries that are missing; install them: pip install "rlfast[video]"'
         ) from error

@@ -44,11 +44,16 @@ def gather(
     :param seed: seed of environments and of random actions; None for that of the run.
     :param allow_import: whether the module in an id such as ``"module:Env-v0"`` may be imported, which runs it.
     :return: the statistics of the episodes.
-    :raises FileNotFoundError: if there is no such run, or it has no checkpoint.
+    :raises FileNotFoundError: if there is no such run, it has no checkpoint, or the folder of ``out`` does not exist.
+    :raises IsADirectoryError: if ``out`` is a folder.
     :raises ValueError: if the run cannot be used, or an argument is out of range.
     """
     if steps < 1 or not 0 <= eps <= 1 or not noise >= 0:
         raise ValueError(f"steps must be positive, eps in [0, 1] and noise not negative, got {steps}, {eps}, {noise}")
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.parent}")
+    if out.is_dir():
+        raise IsADirectoryError(f"{out} is a folder: give the name of a file")
     config = on_this_machine(read_config(run_dir), None)
     check_env(run_dir, config.env, allow_import=allow_import)
     if beyond := read_beyond(run_dir):

@@ -6,17 +6,19 @@ import traceback
 import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from rlfast.data.buffer.store.columns import PACKED
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.build import build, on_this_machine
 from rlfast.experiment.checkpoint import load_checkpoint
 from rlfast.experiment.config import DataConfig, RunWarning
 from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
-from rlfast.experiment.report.result import RunResult
+from rlfast.experiment.report.result import RunResult, place
 from rlfast.experiment.run_dir import (
     check_env,
     check_files,
@@ -28,11 +30,11 @@ from rlfast.experiment.run_dir import (
     write_config,
 )
 from rlfast.experiment.training import CHECKPOINT, CheckpointSaver, make_loggers, make_trainer, train_to_end
+from rlfast.experiment.unused import unused_settings
 from rlfast.utils.logger import CSVLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rlfast.experiment.build import Parts
     from rlfast.experiment.config import RunConfig
@@ -69,6 +71,7 @@ def train(
     try:
         if isinstance(config, DataConfig) and config.data is None:
             raise ValueError(f"--data is needed: {algorithm.title} learns from a buffer's file or a dataset")
+        _check_storage(config)
         parts = make_parts(config, declaration)
         run_dir = make_run_dir(config, algorithm.name)
         config = replace(config, run_dir=run_dir)
@@ -76,7 +79,18 @@ def train(
         declaration.save(run_dir)
     except _CANNOT_RUN as error:
         raise ConfigError(str(error)) from error
+    if type(declaration) is Declaration:  # objects of Python may read other settings
+        for sentence in unused_settings(config, parts.policy):
+            warnings.warn(sentence, RunWarning, stacklevel=2)
     return _run_and_close(config, run_dir, parts, checkpoint=None)
+
+
+def _check_storage(config: RunConfig) -> None:
+    """Refuses a bare word as the folder of a new run's rows: it may be a misspelt name of a storage in memory."""
+    storage = getattr(config, "storage", "ram")
+    if storage in ("ram", *PACKED) or Path(storage).name != storage or Path(storage).is_dir():
+        return
+    raise ValueError(f"--storage {storage} is none of ram, {', '.join(PACKED)}: write ./{storage} for a folder")
 
 
 def resume(
@@ -157,9 +171,9 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
             _load(checkpoint, trainer)
             write_config(run_dir, written, algorithm_of(config).name, declaration.beyond)  # with the changes
             if trainer.is_over:
-                warnings.warn(
-                    f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
-                )
+                why = f", where a test reached {config.stop_return:g}" if trainer.stop_fn_flag else ""
+                where = place(config, trainer.env_step)
+                warnings.warn(f"the run had ended at {where}{why}: nothing was left to do", RunWarning, stacklevel=2)
         declaration.begin(trainer)
         interrupt = train_to_end(trainer, saver)
     finally:

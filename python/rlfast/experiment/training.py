@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.checkpoint import save_checkpoint
 from rlfast.experiment.config import OfflineConfig, RunWarning
-from rlfast.experiment.report.result import scored_task
+from rlfast.experiment.report.result import place, scored_task
 from rlfast.experiment.report.scores import ScoringLoggers
 from rlfast.utils.logger import CSVLogger, JSONLLogger, LoggerGroup
 from rlfast.utils.runtime.interrupt import Interrupt
@@ -36,7 +36,7 @@ class CheckpointSaver:
     """
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        self.folder, self._save_buffer = run_dir / CHECKPOINT, config.save_buffer
+        self.folder, self._config = run_dir / CHECKPOINT, config
         self.failure: str | None = None
 
     def save(self, trainer: BaseTrainer) -> str:
@@ -46,12 +46,13 @@ class CheckpointSaver:
         :return: the folder of the checkpoint.
         """
         try:
-            save_checkpoint(self.folder, trainer, save_buffer=self._save_buffer)
+            save_checkpoint(self.folder, trainer, save_buffer=self._config.save_buffer)
             self.failure = None
         except (OSError, ValueError) as error:  # a full disk, or weights that are NaN
             self.failure = str(error)
             warnings.warn(
-                f"the checkpoint of step {trainer.env_step} could not be written, the one before it stays: {error}",
+                f"the checkpoint of {place(self._config, trainer.env_step)} could not be written, the one before it "
+                f"stays: {error}",
                 RunWarning,
                 stacklevel=2,
             )
@@ -70,8 +71,9 @@ def make_trainer(
     :param options: arguments of the trainer, which replace those of the settings and of the declaration.
     """
 
-    def is_reached(mean_return: float) -> bool:
-        return config.stop_return is not None and mean_return >= config.stop_return
+    def is_reached(_: float) -> bool:  # by the last test: the best one may be that of the policy before training
+        returns = None if trainer.last_test is None else trainer.last_test.returns_stat
+        return config.stop_return is not None and returns is not None and returns.mean >= config.stop_return
 
     given: dict[str, Any] = {
         "policy": parts.policy,

@@ -16,7 +16,7 @@ from gymnasium import Env
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.adapters import as_vector_env
 from rlfast.env.registry import make_vec
-from rlfast.env.specs import find_spec
+from rlfast.env.specs import find_spec, make_registered
 from rlfast.experiment.environments import seed_envs
 from rlfast.utils.net.common import TActionShape
 from rlfast.utils.runtime.extras import needed_by
@@ -397,7 +397,7 @@ class EnvFactoryRegistered(EnvFactory):
         return {**self.make_kwargs, "render_mode": self.render_modes.get(mode)}
 
     def create_env(self, mode: EnvMode) -> Env[Any, Any]:
-        return gym.make(find_spec(self.task), **self._create_kwargs(mode))
+        return make_registered(find_spec(self.task), **self._create_kwargs(mode))
 
     def create_venv(self, num_envs: int, mode: EnvMode, seed: int | None = None) -> BaseVectorEnv:
         given = self._create_kwargs(mode)

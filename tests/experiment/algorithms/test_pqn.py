@@ -31,9 +31,10 @@ def tiny(run_dir):
 
 
 def test_settings_reach_their_parts(tiny):
-    parts = build(tiny(learning_rate=0.25, gamma=0.5, q_lambda=0.125, max_grad_norm=3.0))
+    parts = build(tiny(learning_rate=0.25, gamma=0.5, q_lambda=0.125, max_grad_norm=3.0, adam_eps=0.5))
     policy = parts.policy
     assert (policy.optim.defaults["lr"], policy.gamma, policy.q_lambda, policy.max_grad_norm) == (0.25, 0.5, 0.125, 3.0)
+    assert policy.optim.defaults["eps"] == 0.5
     assert any(isinstance(module, nn.LayerNorm) for module in policy.model.modules())
     assert parts.train_collector.exploration_noise
     assert parts.train_collector.buffer.maxsize == 32

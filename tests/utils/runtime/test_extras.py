@@ -16,6 +16,12 @@ def libraries(extra):
     return [re.split(r"[\[><=]", requirement)[0].replace("-", "_") for requirement in extras[extra]]
 
 
+@pytest.mark.parametrize(("inner", "named"), [("rlfast.utils.net", "rlfast train"), ("an HDF5 file", "an HDF5 file")])
+def test_what_was_asked_for_is_named_and_no_package_within(inner, named):
+    with pytest.raises(MissingExtra, match=f"^{named} needs torch, "), needed_by("rlfast train"), needed_by(inner):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+
 @pytest.mark.parametrize("library", libraries("train"))
 def test_each_library_of_the_train_extra_is_known(library):
     with pytest.raises(MissingExtra, match=f'needs {library}, .* pip install "rlfast'), needed_by("this"):

@@ -45,9 +45,9 @@ def open_source(
     :raises ImportError: if a library that reads it is missing.
     """
     kind = kind or _kind_of(source)
-    if kind == "minari":
-        return MinariSource(_minari_dataset(source))
     path = Path(source)
+    if kind == "minari":
+        return MinariSource(_minari_dataset(path, source))
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {source}")
     readers: dict[str, Callable[[], Source]] = {
@@ -76,14 +76,15 @@ def _kind_of(source: str) -> str:
     return "d4rl" if is_d4rl(path) else "hdf5"
 
 
-def _minari_dataset(source: str) -> Any:
-    minari, path = require_minari(), Path(source)
+def _minari_dataset(path: Path, source: str) -> Any:
     if path.is_dir():
         if not (path / "data").is_dir():
             raise ValueError(f"{source} is a folder, but no Minari dataset: it has no folder data")
-        return minari.MinariDataset(path.absolute() / "data")
+        return require_minari().MinariDataset(path.absolute() / "data")
     try:
-        return minari.load_dataset(source)
+        return require_minari().load_dataset(source)
+    except ImportError as error:
+        raise ImportError(f"there is no file {source}, and as the id of a dataset: {error}") from error
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{source} is neither a file nor a Minari dataset of this machine") from error
 

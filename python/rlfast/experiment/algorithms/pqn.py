@@ -56,7 +56,7 @@ def build(config: Config, networks: Networks) -> PQNPolicy:
 
     return PQNPolicy(
         model=networks.action_values(norm_layer=LayerNorm if config.layer_norm else None),
-        optim=adam(config.learning_rate, eps=1e-5),
+        optim=adam(config.learning_rate, eps=config.adam_eps),
         discount_factor=config.gamma,
         q_lambda=config.q_lambda,
         max_grad_norm=config.max_grad_norm,

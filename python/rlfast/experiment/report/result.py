@@ -76,6 +76,15 @@ class RunResult:
         return f"{returns.mean:.1f} ± {returns.std:.1f} over {len(self.test.returns)} test episodes{verdict}"
 
 
+def place(config: RunConfig, env_step: int) -> str:
+    """Returns in words how far a run is: by its gradient steps if it learns from data alone, whose logs count rows.
+
+    :param config: the settings of the run.
+    :param env_step: the number of steps in its logs.
+    """
+    return f"gradient step {env_step // config.batch_size}" if isinstance(config, OfflineConfig) else f"step {env_step}"
+
+
 def scored_task(config: RunConfig) -> str | None:
     """Returns the task of D4RL that a run is scored by; None if it does not learn from data, or there is none.
 

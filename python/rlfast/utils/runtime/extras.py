@@ -48,11 +48,10 @@ def needed_by(who: str) -> Iterator[None]:
     """
     try:
         yield
-    except MissingExtra:
-        raise
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
-        if library not in _EXTRA_OF:
+        is_ours = isinstance(error, MissingExtra)  # of a package imported within, which the caller has not asked for
+        if library not in _EXTRA_OF or (is_ours and not str(error).startswith("rlfast.")):
             raise
         what = (
             f'{who} needs {library}, which cannot be imported; install it: pip install "rlfast[{_EXTRA_OF[library]}]"'
