@@ -19,6 +19,7 @@ from rlfast.experiment.config import DataConfig, RunWarning
 from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
 from rlfast.experiment.report.result import RunResult, place
+from rlfast.experiment.report.unused import unused_settings
 from rlfast.experiment.run_dir import (
     check_env,
     check_files,
@@ -30,7 +31,6 @@ from rlfast.experiment.run_dir import (
     write_config,
 )
 from rlfast.experiment.training import CHECKPOINT, CheckpointSaver, make_loggers, make_trainer, train_to_end
-from rlfast.experiment.unused import unused_settings
 from rlfast.utils.logger import CSVLogger
 
 if TYPE_CHECKING:

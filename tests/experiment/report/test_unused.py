@@ -8,8 +8,8 @@ from rlfast.data import ReplayBuffer
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.config import RunWarning
+from rlfast.experiment.report.unused import unused_settings
 from rlfast.experiment.run import train
-from rlfast.experiment.unused import unused_settings
 
 SMALL = {"num_envs": 2, "eval_envs": 1, "hidden_sizes": (8,), "collect_steps": 8, "batch_size": 8}
 
