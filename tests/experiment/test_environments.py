@@ -153,3 +153,46 @@ def test_networks_with_a_memory_are_trained_and_gone_on_with(run_dir, algorithm)
     assert first.info.gradient_step > 0
     assert resume(run_dir, max_steps=60).env_step == 60
     assert len(evaluate(run_dir, 2).returns) == 2
+
+
+class Odd(gym.Env):
+    """Has any spaces, and ends each episode at once."""
+
+    def __init__(self, obs, act):
+        self.observation_space, self.action_space = obs, act
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 1.0, True, False, {}
+
+
+VECTOR = gym.spaces.Box(-1, 1, (3,))
+FEW = {"num_envs": 2, "collect_steps": 4, "max_steps": 8, "batch_size": 8, "eval_envs": 1, "eval_episodes": 1}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "act", "message"),
+    [
+        ("ppo", gym.spaces.Box(-np.inf, 1, (2,)), "PPO needs actions with finite bounds, and those of Odd-v0 are Box"),
+        ("sac", gym.spaces.Box(-np.inf, np.inf, (2,)), "SAC needs actions with finite bounds, and those of Odd-v0"),
+        ("ppo", gym.spaces.Box(0, 3, (2,), np.int64), "PPO needs continuous actions, and those of Odd-v0 are Box"),
+        ("sac", gym.spaces.Box(0, 3, (2,), np.int64), "SAC needs continuous actions, and those of Odd-v0 are Box"),
+    ],
+)
+def test_actions_that_no_policy_can_give_are_refused_before_a_run(run_dir, monkeypatch, algorithm, act, message):
+    spec = EnvSpec("Odd-v0", entry_point=Odd, kwargs={"obs": VECTOR, "act": act})
+    monkeypatch.setitem(gym.registry, "Odd-v0", spec)
+    with pytest.raises(ConfigError, match=message):
+        train(ALGORITHMS[algorithm].config(env="Odd-v0", run_dir=run_dir, progress=False, **FEW))
+    assert not run_dir.exists()
+
+
+def test_a_mask_beside_observations_is_no_other_space(run_dir, monkeypatch):
+    space = gym.spaces.Dict(obs=VECTOR, mask=gym.spaces.Box(1, 2, (2,), np.int8))
+    spec = EnvSpec("Odd-v0", entry_point=Odd, kwargs={"obs": space, "act": gym.spaces.Discrete(2)})
+    monkeypatch.setitem(gym.registry, "Odd-v0", spec)
+    config = ALGORITHMS["ppo"].config(env="Odd-v0", run_dir=run_dir, hidden_sizes=(8,), progress=False, **FEW)
+    assert train(config).env_step == 8  # and no warning, which would fail the test

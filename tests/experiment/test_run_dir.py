@@ -23,6 +23,12 @@ def test_default_folders_are_numbered(tiny, tmp_path, monkeypatch):
     assert names == ["runs/dqn-ALE-Pong-v5-seed3", "runs/dqn-ALE-Pong-v5-seed3-2", "runs/dqn-ALE-Pong-v5-seed3-3"]
 
 
+def test_default_folders_have_no_colon_of_a_module(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = make_run_dir(tiny(run_dir=None, env="games:Atlas/Maze-v0"), "dqn")
+    assert made.name == "dqn-games-Atlas-Maze-v0-seed0"  # TensorBoard reads a colon as its own
+
+
 def test_the_configuration_is_resolved_and_enough_to_repeat(tiny, run_dir):
     run_dir.mkdir()
     config = tiny(seed=5, hidden_sizes=(3, 4))

@@ -199,6 +199,7 @@ def same(first, second):
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.filterwarnings("ignore:without effect")  # a translation writes all that builders say
 @pytest.mark.parametrize(
     ("declare", "continuous"),
     [

@@ -7,6 +7,8 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
+
 from rlfast.env import DummyVectorEnv
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.environments import make_env, make_envs, normalized, normalizing_obs
@@ -15,8 +17,6 @@ from rlfast.experiment.networks import Networks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
-
-    import gymnasium as gym
 
     from rlfast.data import ReplayBuffer
     from rlfast.env import BaseVectorEnv
@@ -74,8 +74,14 @@ class Declaration:
         :param obs_space: observation space of one environment.
         :param act_space: action space of one environment.
         :param data: the transitions of an expert, for an algorithm that imitates it and also acts; None for others.
+        :raises ValueError: if the algorithm has no network for the spaces, or actions have no finite bounds.
         """
         algorithm = algorithm_of(config)
+        if isinstance(act_space, gym.spaces.Box) and not act_space.is_bounded():
+            raise ValueError(
+                f"{algorithm.title} needs actions with finite bounds, and those of {config.env} are {act_space}: "
+                "register the environment with the bounds that you mean"
+            )
         return algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space, data))
 
     def buffer_options(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 from contextlib import contextmanager
 from itertools import count
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 def make_run_dir(config: RunConfig, algorithm: str) -> Path:
     """Makes the folder of a run: ``run_dir`` of the settings, or ``runs/ALGO-ENV-seedSEED``, with a number if it
-    exists.
+    exists, and dashes for slashes and colons.
 
     :param config: the settings of the run.
     :param algorithm: the name of the algorithm.
@@ -46,7 +47,7 @@ def make_run_dir(config: RunConfig, algorithm: str) -> Path:
             raise FileExistsError(f"{config.run_dir} is not empty: choose another --run-dir, or delete it")
         config.run_dir.mkdir(parents=True, exist_ok=True)
         return config.run_dir
-    name = f"{algorithm}-{config.env.replace('/', '-')}-seed{config.seed}"
+    name = f"{algorithm}-{re.sub('[/:]', '-', config.env)}-seed{config.seed}"  # TensorBoard reads a colon as its own
     for number in count(1):
         run_dir = Path("runs", name if number == 1 else f"{name}-{number}")
         try:

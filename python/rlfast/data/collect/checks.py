@@ -166,13 +166,18 @@ def check_spaces(policy: Any, env: BaseVectorEnv) -> None:
             space if isinstance(space, gym.Space) else None
             for space in (getattr(policy, name, None), getattr(env, f"single_{name}", None), getattr(env, name, None))
         )
-        if own is None or given is None or _form(own) == _form(given):
+        if own is None or given is None or _form(own) in (_form(given), _form(_without_mask(given))):
             continue
         if batched is not None and _form(own) == _form(batched):
             advice = f"that of all {len(env)} environments together: make the policy with envs.single_{name}"
         else:
             advice = f"and that of the environments is {given}: is it made for them?"
         warn_user(f"the policy's {name} is {own}, {advice}")
+
+
+def _without_mask(space: gym.Space[Any]) -> gym.Space[Any]:
+    """Returns the space of ``obs`` of a dict with ``obs`` and a ``mask``, which networks get alone."""
+    return space["obs"] if isinstance(space, Dict) and {"obs", "mask"} <= space.keys() else space
 
 
 def _form(space: gym.Space[Any]) -> Any:

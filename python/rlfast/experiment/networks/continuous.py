@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from gymnasium import spaces
 from torch import nn
 
@@ -35,9 +36,10 @@ class ContinuousNetworks(NetworkBase):
         return size_of(self._box().shape)
 
     def _box(self) -> Box[Any]:
-        if not isinstance(self._act_space, spaces.Box):
-            raise self._space_error("continuous actions", self._act_space)
-        return self._act_space
+        space = self._act_space
+        if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+            raise self._space_error("continuous actions", space)
+        return space
 
     def deterministic_actor(self) -> nn.Module:
         """Returns an actor with one action in [-1, 1] for each observation, ``(obs, state) -> ([B, size], state)``.
