@@ -113,6 +113,14 @@ def test_reset_env_takes_back_what_was_asked():
         assert (rows.terminated | rows.truncated)[begins - 1].all()
 
 
+def test_an_environment_that_was_stepping_begins_anew_from_a_state():
+    first, second = (collector(Scripted(9), Scripted(9), Scripted(9), wait_num=1) for _ in range(2))
+    first.collect(n_step=4)
+    stepping = first.env.waiting_id
+    assert stepping
+    assert second.load_state_dict(first.state_dict()) == dict.fromkeys(stepping, "it was stepping")
+
+
 def test_a_collector_refuses_environments_that_do_not_step_together():
     with pytest.raises(ValueError, match="AsyncCollector"):
         Collector(ScriptedPolicy(), BaseVectorEnv([lambda: Scripted()] * 2, Slow, wait_num=1))

@@ -5,7 +5,10 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from rlfast.data import AsyncCollector, Batch, Collector, VectorReplayBuffer
+from rlfast.data.collect.preprocessing import Preprocessing, as_arrays, as_info
 from rlfast.env import DummyVectorEnv
+from rlfast.env.backends.base import Rows
+from rlfast.env.backends.info import Info
 from scripted import Scripted, ScriptedPolicy
 
 
@@ -140,3 +143,67 @@ def test_observations_of_dicts_are_batches():
     assert c.buffer[:].obs.pos.tolist() == [[5, 5], [5, 6], [6, 5]]
     assert c.buffer[:].obs_next.pos.tolist() == [[5, 6], [5, 7], [6, 6]]
     assert c.buffer[:].obs_next.mask.tolist() == [[1, 0]] * 3
+
+
+def transition_of(rows, **own):
+    columns = {"obs_next": rows.obs_next, "terminated": rows.terminated, "truncated": rows.truncated, "rew": rows.rew}
+    return {**columns, "act": np.zeros(2, int), "info": Batch(), **own}
+
+
+def step(done=(False, False), obs=None, **own):
+    obs_next = np.array([[1.0], [2.0]])
+    return Rows(
+        env_id=np.array([4, 7]),
+        obs=obs_next if obs is None else obs,
+        obs_next=obs_next,
+        rew=np.zeros(2),
+        terminated=np.array(done),
+        truncated=np.zeros(2, bool),
+        info=Info.of([{"n": 1}, {}]),
+        **own,
+    )
+
+
+def test_a_policy_that_stores_nothing_shows_as_an_empty_batch():
+    seen, rows = [], step()
+    obs, info = Preprocessing(lambda policy=None, **_: seen.append(policy)).of_rows(transition_of(rows), rows)
+    assert [(type(policy), [*policy.keys()]) for policy in seen] == [(Batch, [])]
+    assert obs is rows.obs_next
+    assert info is rows.info  # with keys that one environment lacks
+
+
+def test_what_is_done_follows_from_the_two_flags():
+    rows = step()
+    transition = transition_of(rows)
+    Preprocessing(lambda done, **_: {"done": ~done, "rew": np.ones(2)}).of_rows(transition, rows)
+    assert "done" not in transition
+    assert transition["rew"].tolist() == [1.0, 1.0]
+
+
+def test_both_kinds_of_resets_in_one_step_are_shown():
+    """The first environment's episode ended, and the second failed and was made anew."""
+    begun, rows = [], step(done=(True, False), obs=np.array([[10.0], [20.0]]), valid=np.array([True, False]))
+
+    def change(obs=None, env_id=None, **_):
+        if obs is not None:
+            begun.append((obs.tolist(), env_id.tolist()))
+            return {"obs": obs + 100}
+        return None
+
+    obs, _ = Preprocessing(change).of_rows(transition_of(rows), rows)
+    assert begun == [([[10.0], [20.0]], [4, 7])]
+    assert obs.tolist() == [[110.0], [120.0]]
+
+
+def test_infos_may_be_columns_or_dicts():
+    ids = np.array([4, 7])
+    _, info = Preprocessing(lambda env_id, **_: {"info": {"n": env_id}}).of_reset(np.zeros((2, 1)), Info(2), ids)
+    assert info.dicts() == [{"n": 4}, {"n": 7}]
+    assert as_info({"n": np.array([1, 2]), "env_id": ids}, 2).dicts() == [{"n": 1}, {"n": 2}]
+    assert as_info([{"n": 1}, {}], 2).dicts() == [{"n": 1}, {}]
+    assert as_info({"env_id": ids}, 2).dicts() == [{}, {}]
+
+
+def test_observations_of_several_parts_become_dicts():
+    parts = as_arrays((np.zeros(2), {"a": np.ones(2)}))
+    assert (parts["0"].tolist(), parts["1"]["a"].tolist()) == ([0.0, 0.0], [1.0, 1.0])
