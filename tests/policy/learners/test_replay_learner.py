@@ -7,6 +7,7 @@ from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
+from rlfast.policy.components import compiled_update
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner, Sample, concatenated
@@ -239,6 +240,130 @@ class TestForward:
                 return super()._target_q(buffer, indices) * 2
 
         assert processed(Own()).returns.flatten().tolist() == [2.0, 3.0, 4.0, 1.0]
+
+    def test_it_is_given_all_that_the_caller_has(self):
+        calls = []
+
+        class Own(Line):
+            def forward(self, batch, state=None, **kwargs):
+                calls.append((batch, state, kwargs))
+
+        own, batch = Own(), Batch(obs=np.zeros((2, 1)), info={})
+        own.call_forward(np.ones((2, 1)), "before", eps=0.5)
+        own.call_forward(np.ones((2, 1)), "then", batch, eps=0.25)
+        assert [(state, options) for _, state, options in calls] == [("before", {"eps": 0.5}), ("then", {"eps": 0.25})]
+        assert calls[0][0].obs.tolist() == [[1.0], [1.0]]
+        assert calls[1][0] is batch
+
+
+def test_the_hidden_state_after_observations_is_the_networks():
+    asked = []
+
+    class Remembering(Line):
+        @property
+        def acting_network(self):
+            return lambda obs, **given: (asked.append((obs, given)), "after")
+
+    obs = np.zeros((2, 1))
+    assert Remembering().state_after(obs, "before") == "after"
+    assert asked == [(obs, {"state": "before", "info": {}})]
+
+
+class Single(Line):
+    """Takes single precision, and a column more."""
+
+    extra_names = ("rew",)
+
+    @property
+    def _dtype(self):
+        return torch.float32
+
+
+class Imitating(Line):
+    """Learns the actions, whatever they were rewarded with."""
+
+    learns_from_rewards = False
+
+    def gradient_step(self, sample):
+        return super().gradient_step(sample._replace(returns=sample.act.float()))
+
+
+class Own(Line):
+    """Computes the returns itself."""
+
+    learns_from_returns = False
+
+    def gradient_step(self, sample):
+        with torch.no_grad():
+            value = self.next_value(sample.obs_next, sample.state_next, *sample.draws_next)
+        return super().gradient_step(sample._replace(returns=self.returns_of(sample, value)))
+
+
+@pytest.fixture
+def as_it_is(monkeypatch):
+    """What would be compiled runs as the function that it is."""
+    monkeypatch.setattr(compiled_update, "_allow_gradients", lambda: None)
+    monkeypatch.setattr(torch, "compile", lambda update, *, fullgraph, backend, isolate_recompiles: update)
+
+
+@pytest.mark.usefixtures("as_it_is")
+class TestWholeUpdates:
+    """Targets and gradient step in one function, of tensors alone."""
+
+    @pytest.mark.parametrize("kind", [Line, Drawing, Own, Single, Imitating])
+    @pytest.mark.parametrize("n_step", [1, 3])
+    def test_they_learn_the_same(self, kind, n_step):
+        parts, whole = (kind(n_step=n_step, compile=compile) for compile in (False, True))
+        for _ in range(3):
+            assert whole.learn(processed(whole)).loss == pytest.approx(parts.learn(processed(parts)).loss, rel=1e-6)
+        assert torch.allclose(whole.net.weight, parts.net.weight)
+        assert whole._iter == 3
+
+    def test_samples_have_the_parts_of_returns(self):
+        policy = Single(n_step=3, compile=True)
+        batch = processed(policy)
+        assert "returns" not in batch
+        assert batch.reward_sum.tolist() == [1.75, 1.75, 1.5, 1.0]
+        policy.learn(batch)
+        (sample,) = policy.samples
+        assert (sample.batch, sample.state, sample.state_next) == (None, None, None)
+        assert (sample.obs.flatten().tolist(), sample.obs_next.flatten().tolist()) == ([0, 1, 2, 3], [3, 4, 4, 4])
+        assert sample.returns.tolist() == [1.75 + 0.125 * 3, 1.75, 1.5, 1.0]
+        assert (sample.act.dtype, sample.extras[0].tolist()) == (torch.float32, [1.0] * 4)
+
+    def test_without_rewards_none_are_read(self):
+        policy = Imitating(compile=True)
+        batch = processed(policy)
+        assert not {"returns", "reward_sum", "discount"} & {*batch.keys()}
+        policy.learn(batch)
+        assert policy.samples[0].reward_sum is None
+        plain = Imitating()
+        assert not {"returns", "reward_sum", "discount"} & {*processed(plain).keys()}
+
+    def test_what_one_function_cannot_take_is_refused(self):
+        policy, buffer = Line(compile=True), ReplayBuffer(1)
+        obs = {"a": np.zeros(1, np.float32)}
+        buffer.add(Batch(obs=obs, act=0, rew=1.0, obs_next=obs, terminated=True, truncated=False, info={}))
+        with pytest.raises(TypeError, match=r"^compile=True needs observations that are one array, got a Batch$"):
+            processed(policy, buffer)
+        policy.register_forward_hook(lambda *_: None)
+        with pytest.raises(ValueError, match="or has hooks: leave compile at False"):
+            processed(policy)
+
+        class Recurrent(Line):
+            def compile_update(self, compile, *networks):
+                super().compile_update(compile, *networks, nn.LSTM(1, 1))
+
+        Recurrent(compile=False)
+        with pytest.raises(ValueError, match="cannot take recurrent networks such as LSTM"):
+            Recurrent(compile=True)
+
+
+def test_columns_of_a_sample_have_the_dtype_of_the_algorithm():
+    policy = Single()
+    policy.learn(processed(policy))
+    (sample,) = policy.samples
+    assert (sample.act.dtype, sample.returns.dtype, sample.extras[0].tolist()) == (torch.float32,) * 2 + ([1.0] * 4,)
 
 
 class TestCompiled:
