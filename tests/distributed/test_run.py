@@ -84,7 +84,7 @@ def test_a_run_is_evaluated_without_ray(run_dir):
 
 
 def test_a_run_without_ray_is_that_of_one_process(tmp_path):
-    plain = config(ray=None, collectors=1, shards=1)
+    plain = config(ray=None, collectors=1, shards=1, chunk_steps=64)
     train(replace(plain, run_dir=tmp_path / "one"))
     train_in_one_process(replace(plain, run_dir=tmp_path / "two"))
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
