@@ -114,6 +114,16 @@ def test_a_failed_run_ends_with_1_and_one_line(run_dir, monkeypatch, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_missing_compiler_is_told_in_our_own_words(run_dir, monkeypatch, capsys):
+    def broken(*_):
+        raise RuntimeError("InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx")
+
+    monkeypatch.setattr("rlfast.policy.DQNPolicy.learn", broken)
+    assert train(run_dir, "--max-steps", "200", "--no-progress") == 1
+    message = "rlfast: the run failed: --compile needs a C++ compiler: install one, or leave it out (traceback in "
+    assert capsys.readouterr().err.startswith(message)
+
+
 def test_a_required_return_that_is_missed_fails_the_run(run_dir, capsys):
     assert train(run_dir, "--max-steps", "60", "--require-stop-return", "--no-progress") == 1
     shown = capsys.readouterr()

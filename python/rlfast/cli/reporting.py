@@ -31,6 +31,8 @@ def report(run: Callable[[], RunResult]) -> int:
         return complain(str(error), 2)
     except Exception as error:
         notes = " ".join(getattr(error, "__notes__", []))
+        if "C++ compiler" in str(error):  # torch's message is about its own options
+            return complain(f"the run failed: --compile needs a C++ compiler: install one, or leave it out {notes}", 1)
         return complain(f"the run failed: {type(error).__name__}: {error} {notes}", 1)
     sys.stdout.write(result.summary() + "\n")
     config = result.config
