@@ -148,5 +148,5 @@ def test_an_evaluation_hides_what_training_hid(run_dir):
     """DRQN is trained on CartPole without velocities."""
     preset = ALGORITHMS["drqn"].preset("CartPole-v1")
     assert preset.observe
-    train(replace(preset, max_steps=100, eval_episodes=2, eval_envs=2, run_dir=run_dir, progress=False))
+    train(replace(preset, max_steps=100, start_steps=50, eval_episodes=2, eval_envs=2, run_dir=run_dir, progress=False))
     assert len(evaluate(run_dir, 2).returns) == 2
