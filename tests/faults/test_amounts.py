@@ -1,5 +1,11 @@
 """Impossible values for every amount of engine, buffers and environments raise exceptions, and never abort or hang."""
 
+import os
+import signal
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 import pytest
 
 pytest.importorskip("torch")
@@ -14,9 +20,11 @@ VALID = "a valid call"
 FOUND = {one.name: one for one in found() if not recipes.excused(one)}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _warm():
-    recipes.warm()
+@pytest.fixture(scope="module")
+def clean_process():
+    """A process that has run no other test: what those leave behind, such as threads, is not in its children."""
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=recipes.warm) as processes:
+        yield processes
 
 
 def cases(one, values):
@@ -29,15 +37,34 @@ def cases(one, values):
                 yield f"{amount} = {name}", lambda amount=amount, value=value: recipes.call(one, **{amount: value()})
 
 
+def outcomes(name, seconds, *, more=False):
+    """Calls of one function that end neither with a result nor with an exception."""
+    return sweep.run(list(cases(FOUND[name], MORE if more else VALUES)), seconds)
+
+
+def test_a_call_that_ends_its_process_is_found_with_its_place():
+    calls = [
+        ("well", int),
+        ("ends", lambda: os.kill(os.getpid(), signal.SIGSEGV)),
+        ("exits", lambda: sys.exit(3)),
+        ("well again", int),
+    ]
+    bad = sweep.run(calls, PATIENCE)
+    assert list(bad) == ["ends", "exits"]
+    assert bad["ends"].startswith("dies of SIGSEGV\n")
+    assert "in outcome" in bad["ends"]
+    assert bad["exits"] == "SystemExit: 3"
+
+
 @pytest.mark.parametrize("name", FOUND)
-def test_no_value_of_an_amount_ends_or_stops_the_process(name):
-    bad = sweep.run(list(cases(FOUND[name], VALUES)), PATIENCE)
+def test_no_value_of_an_amount_ends_or_stops_the_process(name, clean_process):
+    bad = clean_process.submit(outcomes, name, PATIENCE).result()
     assert VALID not in bad, f"{name} has no valid call in recipes.py: {bad[VALID]}"
     assert not bad, f"{name}: {bad}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FOUND)
-def test_no_other_value_does_either(name):
-    bad = sweep.run(list(cases(FOUND[name], MORE)), 600)
+def test_no_other_value_does_either(name, clean_process):
+    bad = clean_process.submit(outcomes, name, 600, more=True).result()
     assert not bad, f"{name}: {bad}"

@@ -1,9 +1,12 @@
 """Runs calls in a forked child that may run out of memory, hang or die, and returns the outcome of each."""
 
+import faulthandler
+import gc
 import os
 import resource
 import select
 import signal
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -61,10 +64,13 @@ def run(cases: Sequence[Case], seconds: float) -> dict[str, str]:
 def _some(cases: Sequence[Case], seconds: float) -> tuple[list[str], str]:
     """Outcomes of as many cases as a child lives through, and how it ended before its time."""
     read, write = os.pipe()
+    trace = tempfile.TemporaryFile()  # noqa: SIM115  the child writes to it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks beside threads
         child = os.fork()
     if child == 0:
+        gc.freeze()  # what the parent left over may be bound to threads that are not here
+        faulthandler.enable(trace)
         os.close(read)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if not os.environ.get("AMOUNTS_SHOW"):
@@ -92,4 +98,7 @@ def _some(cases: Sequence[Case], seconds: float) -> tuple[list[str], str]:
     code = os.waitstatus_to_exitcode(status)
     if not fault and code:
         fault = f"dies of {signal.Signals(-code).name}" if code < 0 else f"exits with {code}"
+        trace.seek(0)
+        fault = "\n".join([fault, *trace.read().decode(errors="replace").splitlines()[:12]])
+    trace.close()
     return done, fault
