@@ -566,13 +566,14 @@ class Unchanged:
 def collect(
     envs: NativeEnvs,
     replay: Replay,
-    network: Network,
+    network: Network | None,
     obs: NDArray[np.float32],
     ready: _Index,
     limit: tuple[str, Any],
     explore: tuple[float, int, Any] | None = None,
     draws: NDArray[np.float32] | None = None,
     real: tuple[int, int | None, bool, bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None] | None = None,
+    uniform: tuple[int, Any] | None = None,
 ) -> tuple[
     NDArray[np.float32],
     _Index,
@@ -585,6 +586,7 @@ def collect(
     """Lets ``network`` act in the environments ``ready``, adds the transitions, and resets environments whose episode
     ended if they are still ready and do not reset themselves; for at most a twentieth of a second.
 
+    :param network: None with ``uniform``, which acts in its place.
     :param obs: the newest observations of all environments, ``[N, width]``; not changed.
     :param ready: the environments that are stepped, ascending.
     :param limit: ``("steps", vector steps)``, ``("episodes", n)`` or ``("quotas", episodes[N])``, see
@@ -596,6 +598,9 @@ def collect(
     :param real: for real actions, the slots of means and of deviations (None for the means themselves), whether actions
         are the hyperbolic tangents, whether environments receive them clipped to [-1, 1], and the least numbers that
         they take and the widths of their ranges, ``[size]`` each, onto which these are stretched.
+    :param uniform: the number of actions, and what they are drawn from: a list with the bit generator of each
+        environment, as :func:`integers_of_each` draws, or one for all, also those that are not ready, as
+        :func:`uniform_below` draws.
     :return: the newest observations, the environments that are still ready, what is left of the limit, the number of
         vector steps, the number of transitions of each environment, the returns and lengths of episodes that ended with
         the environments whose episode ended and that were not reset, and whether it ended as a choice was None.

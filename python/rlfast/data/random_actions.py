@@ -56,6 +56,20 @@ class RandomActions:
         drawn = integers_of_each([space[i].np_random.bit_generator for i in ids.tolist()], int(self._shared.n))
         return drawn + self._shared.start if self._shared.start else drawn
 
+    def streams(self) -> tuple[int, Any] | None:
+        """Return what actions that are counted from 0 are drawn from.
+
+        :return: the number of actions, and the bit generators as :func:`rlfast._core.collect` takes them; None if the
+            actions come in another way.
+        """
+        space: Any = self._space
+        if isinstance(self._space, gym.Space):
+            is_same = self._is_counted and (space.nvec == space.nvec[0]).all()
+            return (int(space.nvec[0]), space.np_random.bit_generator) if is_same else None
+        if self._shared is None or self._shared.start != 0:
+            return None
+        return int(self._shared.n), [one.np_random.bit_generator for one in space]
+
     def _choices(self) -> list[int]:
         """Returns the number of actions of each choice of one environment; nothing if they are not counted."""
         space = self._space if isinstance(self._space, gym.Space) else self._space[0]

@@ -1,4 +1,4 @@
-//! Collecting without a host: a network acts, environments step, and a replay engine stores, until a limit is reached.
+//! Collecting without a host: a network or a random stream acts, environments step, and a replay engine stores, until a limit is reached.
 
 mod acting;
 mod rows;
@@ -89,7 +89,7 @@ pub struct CollectState<'a> {
 /// A collection pauses after so long, so that a host can look for signals.
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Lets `network` act in those of `envs` that are ready, and adds every transition to the ring of its environment, until
+/// Lets `network`, or a random stream alone, act in those of `envs` that are ready, and adds every transition to the ring of its environment, until
 /// the limit is reached, a choice is too near, or it takes long. Environments whose episode ends are reset if they are
 /// still ready, unless they do it themselves; a step that only resets one is no transition.
 ///
@@ -100,14 +100,14 @@ const LONGEST: Duration = Duration::from_millis(50);
 pub fn collect<S: BitSource>(
     envs: &mut dyn AnyVector,
     replay: &mut Replay,
-    network: &Network,
+    network: Option<&Network>,
     running: &mut CollectState<'_>,
     mut acting: Acting<'_, S>,
 ) -> Result<Collected> {
-    let width = network.inputs();
+    acting.check(network, envs.num_envs())?;
     let action = acting.action(network);
-    check(envs, network, running, action)?;
-    acting.check(network)?;
+    let width = network.map_or(envs.observation_space().len(), Network::inputs);
+    check(envs, width, running, action)?;
     let Some(places) = Places::of(replay, width, &envs.action_space().shape(), action) else {
         return Err(Error::Mismatch("the columns are not those of transitions alone".to_owned()));
     };
@@ -119,7 +119,7 @@ pub fn collect<S: BitSource>(
         let count = running.ready.len();
         rows.shrink(count, width);
         rows.read(running.obs, &running.ready, width);
-        if !acting.act(network, done.vector_steps, &mut rows)? {
+        if !acting.act(network, done.vector_steps, (&running.ready, done.rows.len()), &mut rows)? {
             done.undecided = true;
             break;
         }
@@ -140,15 +140,14 @@ pub fn collect<S: BitSource>(
     Ok(done)
 }
 
-fn check(envs: &dyn AnyVector, network: &Network, running: &CollectState<'_>, action: (DType, usize)) -> Result<()> {
+fn check(envs: &dyn AnyVector, inputs: usize, running: &CollectState<'_>, action: (DType, usize)) -> Result<()> {
     let (width, space) = (envs.observation_space().len(), envs.action_space());
     let numbers = (envs.observation_dtype(), envs.action_dtype(), space.len());
     let wanted = (DType::Float32, action.0, action.1);
     if numbers != wanted {
         return Err(Error::Mismatch(format!("environments with {wanted:?} collect, these have {numbers:?}")));
     }
-    if !envs.info_fields().is_empty() || width != network.inputs() {
-        let inputs = network.inputs();
+    if !envs.info_fields().is_empty() || width != inputs {
         return Err(Error::Mismatch(format!(
             "observations have {width} numbers and no infos, the network takes {inputs}"
         )));

@@ -1,5 +1,7 @@
 //! `collect`: native environments, a network and a replay engine, without the interpreter.
 
+use std::num::NonZeroU32;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -11,8 +13,9 @@ use rlfast_envs::vector::AnyVector;
 use rlfast_envs::vector::requests::ids;
 
 use crate::array::{Index, NewArray, vector};
-use crate::draws::locked;
+use crate::draws::{Locked, locked, locked_all};
 use crate::error::{IntoPython as _, mismatch};
+use crate::items::Items;
 use crate::network::Network;
 use crate::replay::{Replay, State};
 use crate::vector_env::NativeEnvs;
@@ -25,26 +28,37 @@ type Exploration<'py> = (f64, u32, Object<'py>);
 /// Real actions: the slots of means and deviations, whether they are squashed and clipped, and the range of the environment's.
 type Real<'py> = (usize, Option<usize>, bool, bool, Option<(Floats<'py>, Floats<'py>)>);
 
+/// The number of actions, and what they are drawn from.
+type Uniform<'py> = (NonZeroU32, Generators<'py>);
+
+/// A bit generator for each environment, or one for all of them.
+#[derive(FromPyObject)]
+pub enum Generators<'py> {
+    Each(Items<Object<'py>>),
+    Shared(Object<'py>),
+}
+
 type Floats<'py> = numpy::PyReadonlyArray1<'py, f32>;
 
-/// How actions come from the network, with any stream.
-type AnyActing<'a> = Acting<'a, &'a mut (dyn BitSource + Send)>;
+/// How actions come from a network without a random stream.
+type Drawn<'a> = Acting<'a, Locked<'a>>;
 
-/// Lets a network act in environments and adds the transitions to a replay engine, until a limit is reached.
+/// Lets a network, or a random stream alone, act in environments and adds the transitions to a replay engine, until a limit is reached.
 #[pyfunction]
-#[pyo3(signature = (envs, replay, network, obs, ready, limit, explore = None, draws = None, real = None))]
+#[pyo3(signature = (envs, replay, network, obs, ready, limit, explore = None, draws = None, real = None, uniform = None))]
 #[allow(clippy::too_many_arguments, reason = "the parts of a collection")]
 pub fn collect<'py>(
     py: Python<'py>,
     envs: &NativeEnvs,
     replay: &Replay,
-    network: &Network,
+    network: Option<&Network>,
     obs: &Object<'py>,
     ready: Index,
     limit: &Bound<'py, PyTuple>,
     explore: Option<Exploration<'py>>,
     draws: Option<numpy::PyReadonlyArrayDyn<'py, f32>>,
     real: Option<Real<'py>>,
+    uniform: Option<Uniform<'py>>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let Ok(given) = obs.extract::<numpy::PyReadonlyArray2<'py, f32>>() else {
         return mismatch!("observations are no rows of single floats");
@@ -55,11 +69,17 @@ pub fn collect<'py>(
     now.iter_mut().zip(given.as_array()).for_each(|(to, &number)| *to = number);
     let draws = draws.map(|draws| copied(draws.as_slice()?).python()).transpose()?;
     let mut running = CollectState { obs: now, ready: ids(&ready.values).python()?, limit: read_limit(limit)? };
-    let done = match (explore, &draws, &real) {
-        (Some((epsilon, count, bit_generator)), None, None) => locked(&bit_generator, |source| {
+    let done = match (explore, &draws, &real, uniform) {
+        (Some((epsilon, count, bit_generator)), None, None, None) => locked(&bit_generator, |source| {
             work(py, envs, replay, network, &mut running, Acting::Epsilon { epsilon, count, source })
         })??,
-        (None, draws, Some((mean, deviation, squash, clip, range))) => {
+        (None, None, None, Some((count, Generators::Each(generators)))) => locked_all(&generators.0, |sources| {
+            work(py, envs, replay, network, &mut running, Acting::Uniform { count: count.get(), sources })
+        })??,
+        (None, None, None, Some((count, Generators::Shared(generator)))) => locked(&generator, |source| {
+            work(py, envs, replay, network, &mut running, Acting::Shared { count: count.get(), source })
+        })??,
+        (None, draws, Some((mean, deviation, squash, clip, range)), None) => {
             let range = range.as_ref().map(|(low, width)| Ok((low.as_slice()?, width.as_slice()?)));
             let real = RealActions {
                 drawing: Drawing { mean: *mean, deviation: *deviation, squash: *squash },
@@ -67,11 +87,15 @@ pub fn collect<'py>(
                 clip: *clip,
                 range: range.transpose().map_err(|_: numpy::AsSliceError| PyValueError::new_err("bounds lie apart"))?,
             };
-            work(py, envs, replay, network, &mut running, Acting::Real(real))?
+            work(py, envs, replay, network, &mut running, Drawn::Real(real))?
         }
-        (None, Some(draws), None) => work(py, envs, replay, network, &mut running, Acting::Clocks(draws))?,
-        (None, None, None) => work(py, envs, replay, network, &mut running, Acting::Greatest)?,
-        _ => return Err(PyValueError::new_err("give explore or draws, and explore not for real actions")),
+        (None, Some(draws), None, None) => work(py, envs, replay, network, &mut running, Drawn::Clocks(draws))?,
+        (None, None, None, None) => work(py, envs, replay, network, &mut running, Drawn::Greatest)?,
+        _ => {
+            return Err(PyValueError::new_err(
+                "give explore, draws or uniform, and explore and uniform not for real actions",
+            ));
+        }
     };
     let numbers = |rows: &[usize]| vector(py, &rows.iter().map(|&row| row as i64).collect::<Vec<_>>());
     let left = match &running.limit {
@@ -87,11 +111,11 @@ fn work(
     py: Python<'_>,
     envs: &NativeEnvs,
     replay: &Replay,
-    network: &Network,
+    network: Option<&Network>,
     running: &mut CollectState<'_>,
-    acting: AnyActing<'_>,
+    acting: Acting<'_, impl BitSource + Send>,
 ) -> PyResult<Collected> {
-    let network = network.engine();
+    let network = network.map(Network::engine);
     let collect =
         |envs: &mut Box<dyn AnyVector>, state: &mut State| run(&mut **envs, state.rows_mut(), network, running, acting);
     envs.vector().detached_with(py, replay.state(), collect).python()

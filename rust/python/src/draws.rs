@@ -2,6 +2,8 @@
 //!
 //! A host that draws its rows with `np.random` keeps its random numbers this way, at a fraction of what the call costs.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -25,7 +27,7 @@ struct BitGenerator {
     next_double: unsafe extern "C" fn(*mut c_void) -> f64,
 }
 
-/// A generator whose lock this thread holds.
+/// A generator whose lock this thread holds while it draws.
 pub struct Locked<'a>(&'a BitGenerator);
 
 // SAFETY: whoever has it is alone with the generator, on whatever thread.
@@ -45,16 +47,49 @@ impl BitSource for Locked<'_> {
 
 /// Draws while no other thread does. `draw` must not call Python; it may release the interpreter.
 pub fn locked<T>(bit_generator: &Bound<'_, PyAny>, draw: impl FnOnce(&mut Locked<'_>) -> T) -> PyResult<T> {
+    let (mut source, lock) = parts(bit_generator)?;
+    let _held = Held::of(lock)?;
+    Ok(draw(&mut source))
+}
+
+/// Draws from several generators, some of which may be the same, while no other thread does; see [`locked`].
+pub fn locked_all<T>(bit_generators: &[Bound<'_, PyAny>], draw: impl FnOnce(&mut [Locked<'_>]) -> T) -> PyResult<T> {
+    let mut sources = vectors::with_room(bit_generators.len()).python()?;
+    let mut held = HashMap::new();
+    for bit_generator in bit_generators {
+        let (source, lock) = parts(bit_generator)?;
+        sources.push(source);
+        if let Entry::Vacant(entry) = held.entry(lock.as_ptr()) {
+            entry.insert(Held::of(lock)?);
+        }
+    }
+    Ok(draw(&mut sources))
+}
+
+/// The lock of a generator, held by this thread.
+struct Held<'py>(Bound<'py, PyAny>);
+
+impl<'py> Held<'py> {
+    fn of(lock: Bound<'py, PyAny>) -> PyResult<Self> {
+        lock.call_method0(pyo3::intern!(lock.py(), "acquire"))?;
+        Ok(Self(lock))
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Whoever holds a lock can release it.
+        drop(self.0.call_method0(pyo3::intern!(self.0.py(), "release")));
+    }
+}
+
+/// Returns a generator, to be used while its lock is held, and this lock.
+fn parts<'a, 'py>(bit_generator: &'a Bound<'py, PyAny>) -> PyResult<(Locked<'a>, Bound<'py, PyAny>)> {
     let py = bit_generator.py();
     let capsule = bit_generator.getattr(pyo3::intern!(py, "capsule"))?.cast_into::<PyCapsule>()?;
     let bits = capsule.pointer_checked(Some(c"BitGenerator"))?.cast::<BitGenerator>();
-    let lock = bit_generator.getattr(pyo3::intern!(py, "lock"))?;
-    lock.call_method0(pyo3::intern!(py, "acquire"))?;
-    // SAFETY: NumPy's generators keep a `bitgen_t` under this name, alive through `bit_generator`; whoever holds the lock is
-    // alone with its state.
-    let drawn = draw(&mut Locked(unsafe { bits.as_ref() }));
-    lock.call_method0(pyo3::intern!(py, "release"))?;
-    Ok(drawn)
+    // SAFETY: NumPy's generators keep a `bitgen_t` under this name, alive through `bit_generator`.
+    Ok((Locked(unsafe { bits.as_ref() }), bit_generator.getattr(pyo3::intern!(py, "lock"))?))
 }
 
 fn largest_below(bound: u32) -> PyResult<u32> {

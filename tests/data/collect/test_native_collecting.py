@@ -107,7 +107,11 @@ PLAYS = {
     "episodes": [lambda one: one.collect(n_episode=11), lambda one: one.collect(n_episode=2)],
     "evaluate": [lambda one: one.evaluate(11), lambda one: one.evaluate(3), lambda one: one.collect(n_step=40)],
     "seeded": [lambda one: one.collect(n_episode=6, gym_reset_kwargs={"seed": 4}), lambda one: one.collect(n_step=40)],
-    "random": [lambda one: one.collect(n_step=40, random=True), lambda one: one.collect(n_step=40)],
+    "random": [lambda one: one.collect(n_step=400, random=True), lambda one: one.collect(n_step=40)],
+    "random, other limits": [
+        lambda one: one.collect(n_episode=7, random=True), lambda one: one.collect(n_step=402, random=True, exact=True),
+        lambda one: one.evaluate(6, random=True), lambda one: one.collect(n_step=8, random=True),
+    ],
 }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class NativeCollecting(HookCalls):
         except NotNativeError as error:
             return f"acting by torch: {error}"
         try:
-            self._check_whole_steps(chooser)
+            self._acting(chooser)
         except NotNativeError as error:
             return f"acting in Rust, one vector step at a time: {error}"
         return "collecting in Rust"
@@ -104,20 +104,21 @@ class NativeCollecting(HookCalls):
         :return: whether any was taken. If not, the next one must be taken by :meth:`Stepping._step`.
         """
         one_by_one, self._one_by_one = self._one_by_one, False
-        if one_by_one or self._chooser is None or options.render is not None or reset_kwargs:
+        chooser, whole = self._chooser, limit.whole_steps
+        if one_by_one or options.render is not None or reset_kwargs or whole is None:
             return False
-        whole = limit.whole_steps
-        if whole is None or (whole[0] != "steps" and (self._rows_left is not None or self._chooser.is_random)):
+        draws_ahead = chooser is not None and chooser.is_random
+        if whole[0] != "steps" and (self._rows_left is not None or draws_ahead):
             return False
         try:
-            explore, real = self._check_whole_steps(self._chooser)
-            draws = None
+            acting = self._random_acting() if options.random else self._acting(chooser)
             if whole[0] == "steps":
                 whole = "steps", min(whole[1], self._room(limit), _LONGEST)
                 if not whole[1]:  # the next vector step tells which environment has no row left
                     return False
-                draws = self._chooser.draw_ahead(whole[1], self.env_num)
-            return self._collect_in_rust(limit, tally, whole, {"explore": explore, "draws": draws, "real": real})
+                if draws_ahead:
+                    acting["draws"] = chooser.draw_ahead(whole[1], self.env_num)
+            return self._collect_in_rust(limit, tally, whole, acting)
         except (NotNativeError, SchemaMismatch):
             return False
 
@@ -125,11 +126,9 @@ class NativeCollecting(HookCalls):
         """Returns how many vector steps the buffer takes before it overwrites a row that must not be lost."""
         return _LONGEST if self._rows_left is None else int(self._rows_left[limit.ready].min())
 
-    def _check_whole_steps(self, chooser: Any) -> Any:
-        """Checks that vector steps can be taken in Rust.
+    def _check_whole_steps(self) -> None:
+        """Checks that vector steps can be taken in Rust, however actions are chosen.
 
-        :param chooser: what chooses the actions.
-        :return: the exploration noise, and how real actions are made, as :func:`rlfast._core.collect` takes them.
         :raises NotNativeError: they cannot.
         """
         if any(getattr(type(self), name) is not getattr(Stepping, name) for name in _METHODS):
@@ -147,19 +146,45 @@ class NativeCollecting(HookCalls):
             raise NotNativeError(f"rows of a {type(buffer).__name__} are added in Python")
         if type(buffer).add not in _ADD or "add" in vars(buffer) or not buffer._rows.whole or not buffer._store.quick:
             raise NotNativeError("rows are added in Python, as the buffer has a method of its own or stores objects")
+
+    def _acting(self, chooser: Any) -> dict[str, Any]:
+        """Returns how the policy acts, as :func:`rlfast._core.collect` takes it.
+
+        :param chooser: what chooses the policy's actions; None for the policy itself.
+        :raises NotNativeError: vector steps, or the choices, cannot be made in Rust.
+        """
+        if chooser is None:
+            raise NotNativeError("the policy chooses in Python")
+        self._check_whole_steps()
         policy: Any = self.policy
         clip, bounds = policy.native_map()
         real = chooser.real_actions()
-        if real is None and getattr(envs.single_action_space, "start", 1) != 0:
+        if real is None and getattr(cast("Any", self._envs).single_action_space, "start", 1) != 0:
             raise NotNativeError("the environments do not count actions from 0")
         explore = policy.native_exploration() if self.exploration_noise else None
-        return explore, None if real is None else (*real, clip, bounds)
+        real = None if real is None else (*real, clip, bounds)
+        return {"network": chooser.network, "explore": explore, "real": real}
+
+    def _random_acting(self) -> dict[str, Any]:
+        """Returns how random actions are drawn, as :func:`rlfast._core.collect` takes it.
+
+        :raises NotNativeError: vector steps, or the draws, cannot be made in Rust.
+        """
+        streams = self._random_actions.streams()
+        if self._native_acting is False or self._state is not None or self._reports_steps or streams is None:
+            raise NotNativeError("random actions are drawn in Python")
+        policy: Any = self.policy
+        if not getattr(policy, "maps_no_action", False) or policy.is_replaced("map_action_inverse"):
+            raise NotNativeError("the policy maps actions")
+        self._check_whole_steps()
+        return {"network": None, "uniform": streams}
 
     def _collect_in_rust(self, limit: Limit, tally: Tally, whole: tuple[str, Any], acting: dict[str, Any]) -> bool:
-        network, ready, envs = self._chooser.network, limit.ready, cast("NativeVectorEnv", self._envs)
-        answer = collect(envs._backend.envs, self.buffer._core, network, self._obs, ready, whole, **acting)
+        ready, envs, store = limit.ready, cast("NativeVectorEnv", self._envs), self.buffer._core
+        answer = collect(envs._backend.envs, store, obs=self._obs, ready=ready, limit=whole, **acting)
         self._obs, after, left, vector_steps, rows, (returns, lens, stale), undecided = answer
-        self._chooser.used(vector_steps)
+        if self._chooser is not None:
+            self._chooser.used(vector_steps)
         self._one_by_one = undecided
         if not vector_steps:
             return False

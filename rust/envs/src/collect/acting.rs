@@ -1,15 +1,29 @@
-//! How the actions of a vector step come from a network.
+//! How the actions of a vector step come from a network, or from a random stream alone.
 
 use rlfast_core::error::{Error, Result};
 use rlfast_core::nn::{Choice, Drawing, Network};
-use rlfast_core::rng::draws::{BitSource, epsilon_greedy};
+use rlfast_core::rng::draws::{BitSource, bounded, epsilon_greedy, scaled};
 
 use super::rows::StepRows;
 use crate::DType;
 
-/// How actions come from the numbers that a network computes.
+/// How actions come from the numbers that a network computes, or without a network.
 #[derive(Debug)]
 pub enum Acting<'a, S> {
+    /// One of `0..count`, which is not 0, without a network.
+    Uniform {
+        /// The number of actions.
+        count: u32,
+        /// A random stream for each environment, of which those that are ready draw.
+        sources: &'a mut [S],
+    },
+    /// The same, but all draw from one stream, in each vector step also those that are not ready.
+    Shared {
+        /// The number of actions.
+        count: u32,
+        /// The random stream.
+        source: S,
+    },
     /// The action with the greatest number.
     Greatest,
     /// The same, but each action is replaced with probability `epsilon` by one of `0..count`.
@@ -64,15 +78,30 @@ impl RealActions<'_> {
 
 impl<S: BitSource> Acting<'_, S> {
     /// Returns the type of the actions that environments receive, and how many numbers an action has.
-    pub(super) fn action(&self, network: &Network) -> (DType, usize) {
+    pub(super) fn action(&self, network: Option<&Network>) -> (DType, usize) {
         match self {
-            Self::Real(real) => (DType::Float32, network.width(real.drawing.mean).unwrap_or(0)),
+            Self::Real(real) => {
+                (DType::Float32, network.and_then(|network| network.width(real.drawing.mean)).unwrap_or(0))
+            }
             _ => (DType::Int64, 1),
         }
     }
 
-    /// Checks that the numbers for real actions fit.
-    pub(super) fn check(&self, network: &Network) -> Result<()> {
+    /// Checks that there is a network if one is asked, and otherwise a stream for each of `all` environments, and that the
+    /// numbers for real actions fit.
+    pub(super) fn check(&self, network: Option<&Network>, all: usize) -> Result<()> {
+        match (self, network) {
+            (Self::Uniform { sources, .. }, None) if sources.len() == all => {}
+            (Self::Uniform { sources, .. }, None) => {
+                let found = sources.len();
+                return Err(Error::Value(format!("{all} environments need as many random streams, got {found}")));
+            }
+            (Self::Shared { .. }, None) => {}
+            (Self::Uniform { .. } | Self::Shared { .. }, Some(_)) | (_, None) => {
+                return Err(Error::Value("all actions but uniform ones come from a network".to_owned()));
+            }
+            _ => {}
+        }
         let Self::Real(RealActions { range: Some((low, width)), .. }) = self else { return Ok(()) };
         let (_, size) = self.action(network);
         match (low.len(), width.len()) {
@@ -83,10 +112,19 @@ impl<S: BitSource> Acting<'_, S> {
         }
     }
 
-    /// Writes the actions of vector step `step` to the rows. Returns false if the network cannot tell them.
-    pub(super) fn act(&mut self, network: &Network, step: usize, rows: &mut StepRows) -> Result<bool> {
+    /// Writes the actions of vector step `step` to the rows of the environments `ready`, of `all`. Returns false if the network cannot
+    /// tell them.
+    pub(super) fn act(
+        &mut self,
+        network: Option<&Network>,
+        step: usize,
+        (ready, all): (&[usize], usize),
+        rows: &mut StepRows,
+    ) -> Result<bool> {
+        let Some(network) = network else { return Ok(self.act_randomly(ready, all, rows)) };
         let count = rows.actions.len();
         match self {
+            Self::Uniform { .. } | Self::Shared { .. } => Ok(false),
             Self::Real(real) => {
                 let numbers = if real.drawing.deviation.is_some() { rows.reals.len() } else { 0 };
                 let normals = part(real.normals, step, numbers)?;
@@ -106,6 +144,28 @@ impl<S: BitSource> Acting<'_, S> {
                 Ok(decided)
             }
         }
+    }
+
+    /// Writes random actions to the rows of the environments `ready`, of `all`. Returns false for actions of a network.
+    fn act_randomly(&mut self, ready: &[usize], all: usize, rows: &mut StepRows) -> bool {
+        match self {
+            Self::Uniform { count, sources } => {
+                let actions = rows.actions.iter_mut().zip(ready);
+                actions.for_each(|(action, &id)| *action = bounded(&mut sources[id], *count));
+            }
+            Self::Shared { count, source } => {
+                let mut actions = rows.actions.iter_mut().zip(ready).peekable();
+                for one in 0..all {
+                    let mut drawn = [i64::from(*count)];
+                    scaled(source, &mut drawn);
+                    if let Some((action, _)) = actions.next_if(|&(_, &id)| id == one) {
+                        *action = drawn[0];
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
     }
 }
 

@@ -4,7 +4,7 @@ use rlfast_core::pool;
 use rlfast_core::replay::Config;
 use rlfast_core::replay::layout::Leaf;
 use rlfast_core::rng::Stream;
-use rlfast_core::rng::draws::epsilon_greedy;
+use rlfast_core::rng::draws::{bounded, epsilon_greedy};
 
 use super::*;
 use crate::registry::Arguments;
@@ -94,7 +94,7 @@ fn collected(limit: Limit, epsilon: f64, steps: usize) -> Left {
             running.limit = Limit::Steps(steps);
         }
         let noise = Acting::Epsilon { epsilon, count: 2, source: &mut source };
-        let one = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
+        let one = collect(&mut *envs, &mut replay, Some(&network), &mut running, noise).unwrap();
         if steps > 0 {
             let Limit::Steps(left) = limit else { panic!("only steps are divided") };
             running.limit = Limit::Steps(left - steps);
@@ -165,7 +165,7 @@ fn limits_of_episodes_take_environments_out() {
     let (network, _kept) = network();
     let mut running = CollectState { obs: &mut obs, ready: vec![0, 2, 3, 4], limit: Limit::Quotas(quotas) };
     let noise = Acting::Epsilon { epsilon: 1.0, count: 2, source: Source64(Stream::new(1)) };
-    let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
+    let done = collect(&mut *envs, &mut replay, Some(&network), &mut running, noise).unwrap();
     assert_eq!((done.returns.len(), running.limit), (7, Limit::Quotas(vec![0; ENVS])));
     assert_eq!(replay.rings()[1].live(), 0);
     let mut stale = done.stale;
@@ -183,10 +183,82 @@ fn a_choice_that_is_too_near_stops_before_the_step() {
     let mut source = Source64(Stream::new(7));
     let mut running = CollectState { obs: &mut obs, ready: (0..ENVS).collect(), limit: Limit::Steps(3) };
     let noise = Acting::Epsilon { epsilon: 0.5, count: 2, source: &mut source };
-    let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
+    let done = collect(&mut *envs, &mut replay, Some(&network), &mut running, noise).unwrap();
     assert!(done.undecided && done.vector_steps == 0);
     assert_eq!((running.limit, &*running.obs, source.0), (Limit::Steps(3), &before[..], Stream::new(7)));
     assert_eq!(replay.rings().live(), 0);
+}
+
+fn streams() -> Vec<Source64> {
+    (0..ENVS as u64).map(|id| Source64(Stream::new(id))).collect()
+}
+
+/// Steps environments 1 and 3 with actions that `draw` gives, and compares what is left with what `noise` leaves.
+fn compare_random(noise: Acting<'_, impl BitSource>, mut draw: impl FnMut() -> [i64; 2]) {
+    let mut obs = vec![0.0; 4 * ENVS];
+    let (mut envs, mut replay) = (envs(&mut obs), replay());
+    let mut running = CollectState { obs: &mut obs, ready: vec![1, 3], limit: Limit::Steps(6) };
+    let done = collect(&mut *envs, &mut replay, None, &mut running, noise).unwrap();
+    assert_eq!((done.vector_steps, done.rows, done.undecided), (6, vec![0, 6, 0, 6, 0], false));
+    let mut now = vec![0.0; 4 * ENVS];
+    let mut vector = self::envs(&mut now);
+    let mut sum = 0;
+    for _ in 0..6 {
+        let drawn = draw();
+        let (mut rew, mut ends, mut cuts, mut next) = ([0.0; 2], [0; 2], [0; 2], [0.0; 8]);
+        let obs = ValuesMut::Float32(&mut next);
+        let output = Output { obs, rew: &mut rew, terminated: &mut ends, truncated: &mut cuts };
+        vector.step(Some(&[1, 3]), Values::Int64(&drawn), output).unwrap();
+        now[4..8].copy_from_slice(&next[..4]);
+        now[12..16].copy_from_slice(&next[4..]);
+        sum += drawn[0] + drawn[1];
+    }
+    assert!(sum > 0 && sum < 12, "both actions were drawn");
+    assert_eq!(&*running.obs, &now[..]);
+    for id in 0..ENVS {
+        assert_eq!(envs.save(id).unwrap(), vector.save(id).unwrap());
+    }
+}
+
+#[test]
+fn uniform_actions_are_drawn_from_the_stream_of_each_environment() {
+    let (mut sources, mut expected) = (streams(), streams());
+    let draw = || [1, 3].map(|id: usize| bounded(&mut expected[id], 2));
+    compare_random(Acting::Uniform { count: 2, sources: &mut sources }, draw);
+    for (source, expected) in sources.iter().zip(&expected) {
+        assert_eq!(source.0, expected.0);
+    }
+}
+
+#[test]
+fn uniform_actions_are_drawn_from_one_stream_for_all_environments() {
+    let (mut source, mut expected) = (Source64(Stream::new(5)), Source64(Stream::new(5)));
+    let draw = || {
+        let drawn: Vec<i64> = (0..ENVS).map(|_| (expected.next_double() * 2.0) as i64).collect();
+        [drawn[1], drawn[3]]
+    };
+    compare_random(Acting::Shared { count: 2, source: &mut source }, draw);
+    assert_eq!(source.0, expected.0);
+}
+
+#[test]
+fn all_actions_but_uniform_ones_come_from_a_network() {
+    let (network, _kept) = network();
+    let refused = |network: Option<&Network>, noise: Acting<'_, Source64>| {
+        let mut obs = vec![0.0; 4 * ENVS];
+        let (mut envs, mut replay) = (envs(&mut obs), replay());
+        let mut running = CollectState { obs: &mut obs, ready: vec![0], limit: Limit::Steps(1) };
+        collect(&mut *envs, &mut replay, network, &mut running, noise).unwrap_err().to_string()
+    };
+    let mut sources = streams();
+    assert!(refused(None, Acting::Greatest).contains("come from a network"));
+    assert!(
+        refused(Some(&network), Acting::Uniform { count: 2, sources: &mut sources }).contains("come from a network")
+    );
+    let shared = Acting::Shared { count: 2, source: Source64(Stream::new(1)) };
+    assert!(refused(Some(&network), shared).contains("come from a network"));
+    let few = Acting::Uniform { count: 2, sources: &mut sources[1..] };
+    assert!(refused(None, few).contains("5 environments need as many random streams, got 4"));
 }
 
 #[test]
@@ -197,7 +269,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
         let mut envs = envs(&mut obs);
         let mut running = CollectState { obs: &mut obs, ready, limit };
         let noise: Acting<'_, Source64> = Acting::Clocks(clocks);
-        let error = collect(&mut *envs, replay, &network, &mut running, noise).unwrap_err().to_string();
+        let error = collect(&mut *envs, replay, Some(&network), &mut running, noise).unwrap_err().to_string();
         assert_eq!(replay.rings().live(), 0);
         error
     };
@@ -213,7 +285,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     let narrow = Network::new(2, vec![Node::Softmax { input: 0 }]).unwrap();
     let mut running = CollectState { obs: &mut two, ready: all.clone(), limit: Limit::Steps(1) };
     let noise: Acting<'_, Source64> = Acting::Greatest;
-    let error = collect(&mut *vector, &mut plain, &narrow, &mut running, noise).unwrap_err();
+    let error = collect(&mut *vector, &mut plain, Some(&narrow), &mut running, noise).unwrap_err();
     assert!(matches!(error, Error::Mismatch(_)), "{error}");
     let mut other = replay();
     other.define(vec![leaf(&["info", "prob"], "<f8", 8, &[])]).unwrap();
@@ -227,7 +299,7 @@ fn left_by(autoreset: &str, limit: Limit) -> Left {
     let (network, _kept) = network();
     let mut running = CollectState { obs: &mut obs, ready: (0..ENVS).collect(), limit };
     let noise = Acting::Epsilon { epsilon: 0.8, count: 2, source: Source64(Stream::new(7)) };
-    let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
+    let done = collect(&mut *envs, &mut replay, Some(&network), &mut running, noise).unwrap();
     let states = (0..ENVS).map(|id| envs.save(id).unwrap()).collect();
     let sizes = replay.rings().iter().map(|ring| ring.live()).collect();
     let (ready, limit) = (running.ready, running.limit);
