@@ -10,19 +10,23 @@ import argparse
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import torch
+from torch import nn
 
 import rlfast
 import rlfast.utils.optim
 from bench.peers import training
 from bench.report import quantity
+from rlfast.data.collect import native
+from rlfast.data.collect.stepping import Stepping
 from rlfast.functional import Categorical
 from rlfast.utils.optim import adam
 
 REPEATS = {"dqn": 40, "ppo": 3, "sac": 40}
+NETWORKS = "model", "model_old", "actor", "critic", "critic2", "critic_old", "critic2_old"
 AT_ONCE = {"dqn": 20, "ppo": 1, "sac": 5}  # iterations in a repetition, whose end takes time as well
 
 
@@ -34,11 +38,13 @@ class Stopwatch:
         self._running = ["the trainer around it"]
         self._mark = time.process_time()
 
-    def watch(self, owner: Any, name: str, label: str) -> None:
-        """Measures a method of an object, or of all objects of a class."""
+    def watch(self, owner: Any, name: str, label: str, only: Container[Any] | None = None) -> None:
+        """Measures a method of an object, or of all objects of a class, or of some of them."""
         inner: Callable[..., Any] = getattr(owner, name)
 
         def watched(*args: Any, **kwargs: Any) -> Any:
+            if only is not None and args[0] not in only:
+                return inner(*args, **kwargs)
             self._charge()
             outer = self._running[-1].split(":")[0]
             self._running.append(f"{outer}:{label}" if label.startswith(" ") else label)
@@ -83,14 +89,15 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
         watch.watch(env, name, "collect: environments")
     watch.watch(rlfast.data.Collector, "collect", "collect")
     watch.watch(rlfast.data.VectorReplayBuffer, "add", "collect: buffer")
-    watch.watch(policy, "forward", "collect: policy")
-    watch.watch(policy, "exploration_noise", "collect: exploration")
+    # Attributes of the policy and of its networks would keep it from acting in Rust, and so would another way to add.
+    native.__dict__["_ADD"] += (rlfast.data.VectorReplayBuffer.add,)
+    watch.watch(native, "collect", "collect: whole steps in Rust")
+    watch.watch(Stepping, "_choose", "collect: acting")
     watch.watch(rlfast.data.VectorReplayBuffer, "sample", "sample")
     watch.watch(policy, "process_fn", "targets")
     watch.watch(policy, "learn", "learn")
-    for name, network in policy.named_children():
-        if name in ("model", "model_old", "actor", "critic", "critic2", "critic_old", "critic2_old"):
-            watch.watch(network, "forward", " networks")
+    networks = {network for name, network in policy.named_children() if name in NETWORKS}
+    watch.watch(nn.Module, "_call_impl", " networks", only=networks)
     watch.watch(rlfast.utils.optim, "_backward", "learn: backward")
     watch.watch(rlfast.utils.optim, "_step_fused", "learn: optimizer")
     return run, watch
