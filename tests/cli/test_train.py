@@ -31,6 +31,21 @@ def test_a_run(run_dir, capsys):
     assert (config["max_steps"], config["seed"], config["stop_return"]) == (200, 4, 475.0)
 
 
+@pytest.mark.parametrize("env", ["CartPole", "CartPole-v1"])
+def test_an_environment_without_a_version_is_the_newest(env, run_dir, capsys):
+    assert main(["train", "dqn", f"--env={env}", "--run-dir", str(run_dir), *SMALL, "--max-steps", "40"]) == 0
+    assert "DQN on CartPole-v1, seed 0" in capsys.readouterr().out
+    config = json.loads((run_dir / "config.json").read_text())["config"]
+    assert (config["env"], config["stop_return"]) == ("CartPole-v1", 475.0)
+
+
+@pytest.mark.parametrize("env", ["NoGame", "x/y/z", "a b", "CartPole-v0x", ""])
+def test_unknown_environments_are_refused_by_their_own_name(env, run_dir, capsys):
+    assert main(["train", "dqn", "--env", env, "--run-dir", str(run_dir), *SMALL]) == 2
+    assert env in capsys.readouterr().err
+    assert not run_dir.exists()
+
+
 def test_any_field_can_be_set(run_dir):
     fields = {
         "--n-step": "2",

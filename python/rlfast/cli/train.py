@@ -7,7 +7,7 @@ import contextlib
 import io
 import re
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,16 +95,30 @@ def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
     default = algorithm.config.env
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--env", nargs="?", const=default, default=default)
-    env = finder.parse_known_args(arguments)[0].env
+    env = _with_version(finder.parse_known_args(arguments)[0].env)
     command, complaint = f"rlfast train {algorithm.name}", io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(algorithm.config, prog=command, default=algorithm.preset(env), args=arguments)
+            config = tyro.cli(algorithm.config, prog=command, default=algorithm.preset(env), args=arguments)
+            return replace(config, env=_with_version(config.env))
     except SystemExit as stop:
         if stop.code:
             message = _one_line(complaint.getvalue()) + _hint(arguments, algorithm)
             stop.code = complain(f"{message} ({command} --help)", 2)
         raise
+
+
+def _with_version(env: str) -> str:
+    """Returns the newest version of an environment whose id has none, which is the one that Gymnasium makes."""
+    from gymnasium.envs.registration import find_highest_version, parse_env_id, registry
+    from gymnasium.error import Error
+
+    with contextlib.suppress(Error):  # the id is refused later, together with other settings
+        namespace, name, version = parse_env_id(env)
+        newest = find_highest_version(namespace, name)
+        if version is None and newest is not None and env not in registry:
+            return f"{env}-v{newest}"
+    return env
 
 
 def _one_line(complaint: str) -> str:
