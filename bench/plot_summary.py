@@ -22,6 +22,10 @@ TITLES = {
     "gymnasium vectorised": "Gymnasium, vectorised CartPole",
     "gymnasium in-process": "Gymnasium in this process",
     "rlfast in-process": "rlfast in this process",
+    "rlfast lz4": "rlfast, LZ4",
+    "rlfast zstd": "rlfast, Zstandard",
+    "rlfast shards": "shards in this process",
+    "rlfast one buffer": "one buffer",
     "envpool": "EnvPool",
 }
 """Names of libraries in tables."""

@@ -8,6 +8,7 @@ in seconds.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import os
@@ -20,7 +21,8 @@ from typing import Any
 
 
 def resident_bytes() -> int:
-    """Returns the resident memory of this process in bytes (Linux)."""
+    """Returns the resident memory of this process in bytes (Linux), without what ``malloc`` keeps of freed memory."""
+    ctypes.CDLL(None).malloc_trim(0)
     with Path("/proc/self/statm").open() as statm:
         return int(statm.read().split()[1]) * 4096
 
