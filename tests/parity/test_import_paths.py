@@ -1,10 +1,13 @@
 """Import paths of Tianshou 1.0 exist in rlfast, and lead to the same objects as rlfast's own paths."""
 
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
 
 import rlfast
+from names.resolve import MISSING, find, table
 
 PATHS = {
     "data.batch": "Batch BatchProtocol alloc_by_keys_diff create_value",
@@ -64,3 +67,21 @@ def test_tianshous_paths(path):
 def test_other_names_are_missed_as_usual(path):
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = import_module(f"rlfast.{path}").Nothing
+
+
+def test_modules_are_attributes_without_imports_of_their_own():
+    """As ``import tianshou`` imports all of them, and ``import tianshou.highlevel.experiment`` those around it."""
+    missing = """
+import rlfast, rlfast.highlevel
+for path in {paths}:
+    found = rlfast
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if found is None:
+        print(path)
+"""
+    paths = [line.path for line in table() if line.kind == "module" and line.since == "1.0"]
+    code = missing.format(paths=[path for path in paths if find(path) is not MISSING])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(paths) > 80
+    assert done.stdout.split() == []

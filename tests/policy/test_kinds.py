@@ -30,6 +30,7 @@ PARENTS = {
 }
 OF_TIANSHOU = {*PARENTS, *PARENTS.values()}
 STATISTICS = {
+    "discrete_crr.DiscreteCRRTrainingStats": "pg.PGTrainingStats",
     "bdq.BDQNTrainingStats": "dqn.DQNTrainingStats",
     "c51.C51TrainingStats": "dqn.DQNTrainingStats",
     "discrete_sac.DiscreteSACTrainingStats": "sac.SACTrainingStats",
@@ -49,7 +50,8 @@ def ancestors(name):
 
 def statistics(path):
     module, name = path.split(".")
-    return getattr(import_module(f"rlfast.policy.modelfree.{module}"), name)
+    folder = "imitation" if module == "discrete_crr" else "modelfree"
+    return getattr(import_module(f"rlfast.policy.{folder}.{module}"), name)
 
 
 @pytest.mark.parametrize("name", sorted(OF_TIANSHOU))

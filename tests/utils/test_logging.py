@@ -28,6 +28,10 @@ def test_it_has_what_the_standard_module_has():
     assert logging.INFO == standard.INFO
 
 
+def test_it_has_a_logger_of_its_own():
+    assert logging.log is standard.getLogger("rlfast.utils.logging")
+
+
 def test_run_main_gives_the_result_and_says_when(capsys):
     assert logging.run_main(lambda: 7, format="%(levelname)s %(message)s", level=standard.INFO) == 7
     assert capsys.readouterr().out.splitlines() == ["INFO Starting", "INFO Done"]

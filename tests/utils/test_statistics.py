@@ -21,6 +21,11 @@ class TestMovAvg:
         average = MovAvg(size=0)
         assert average.add(np.arange(1000)) == pytest.approx(499.5)
 
+    def test_numbers_that_are_banned_are_ignored(self):
+        average = MovAvg()
+        average.banned.append(7)
+        assert average.add([1.0, float("nan"), 7.0, 3.0]) == 2.0
+
     # in Tianshou, NaN is not NaN, so looking it up in a list by value does not find it
     @pytest.mark.parametrize(
         "bad", [float("nan"), math.nan, np.float32("nan"), np.array(np.nan), torch.tensor(torch.nan), -np.inf, np.inf]

@@ -1,6 +1,6 @@
 """Vector environments: several environments that are reset and stepped together, and wrappers around them."""
 
-from rlfast.utils.runtime.extras import needed_by
+from rlfast.utils.runtime.extras import import_modules_on_access, needed_by
 
 with needed_by("rlfast.env"):
     from rlfast.env.adapters import as_vector_env
@@ -39,3 +39,5 @@ __all__ = [
     "WorkerDied",
     "as_vector_env",
 ]
+
+import_modules_on_access(__name__)

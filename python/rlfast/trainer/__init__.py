@@ -1,6 +1,6 @@
 """Trainers: the loops that collect transitions, update a policy and test it."""
 
-from rlfast.utils.runtime.extras import needed_by
+from rlfast.utils.runtime.extras import import_modules_on_access, needed_by
 
 with needed_by("rlfast.trainer"):
     from rlfast.trainer.base import BaseTrainer
@@ -10,3 +10,5 @@ with needed_by("rlfast.trainer"):
     from rlfast.trainer.utils import gather_info, test_episode
 
 __all__ = ["BaseTrainer", "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "gather_info", "test_episode"]
+
+import_modules_on_access(__name__)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlfast.utils.runtime.extras import lazy_names
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from rlfast.utils.statistics import RunningMeanStd as RunningMeanStd
     from rlfast.utils.warning import deprecation as deprecation
 
-_get, __dir__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "logger": ("BaseLogger", "CSVLogger", "JSONLLogger", "LazyLogger", "LoggerGroup"),
@@ -35,9 +34,3 @@ _get, __dir__ = lazy_names(
         "warning": ("deprecation",),
     },
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("logger", "lr_scheduler", "progress_bar", "statistics", "warning"):
-        return import_module(f"{__name__}.{name}")  # an attribute without a separate import, as in Tianshou
-    return _get(name)

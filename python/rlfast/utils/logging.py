@@ -1,6 +1,7 @@
 """Log messages of scripts: handlers, formats, and functions that run a script's main function.
 
-All names of the standard module ``logging`` are here as well, so that scripts can import this module instead.
+All names of the standard module ``logging`` but ``log`` are here as well, so that scripts can import this module
+instead; ``log`` is a logger.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _log = _logging.getLogger(__name__)
+log = _log  # type: ignore[assignment]  # the name of the logger in Tianshou
 
 LOG_DEFAULT_FORMAT = "%(levelname)-5s %(asctime)-15s %(name)s:%(funcName)s - %(message)s"
 

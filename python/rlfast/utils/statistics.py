@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MovAvg:
-    """A moving average over the newest finite numbers; NaN and infinity are ignored.
+    """A moving average over the newest finite numbers; NaN, infinity and those in ``banned`` are ignored.
 
     :param size: the number of numbers that it covers; 0 or less for all.
 
@@ -31,6 +31,7 @@ class MovAvg:
     def __init__(self, size: int = 100) -> None:
         self.size = size
         self.cache: list[float] = []
+        self.banned = [math.inf, math.nan, -math.inf]
 
     def add(self, data_array: float | Sequence[float] | NDArray[Any] | torch.Tensor) -> float:
         """Add numbers, oldest first.
@@ -42,7 +43,7 @@ class MovAvg:
             numbers: list[float] = [data_array]
         else:  # NumPy does not convert tensors with gradients or on accelerators
             numbers = np.ravel(data_array.detach().cpu() if hasattr(data_array, "detach") else data_array).tolist()
-        self.cache.extend(number for number in numbers if math.isfinite(number))
+        self.cache.extend(number for number in numbers if math.isfinite(number) and number not in self.banned)
         if 0 < self.size < len(self.cache):
             del self.cache[: -self.size]
         return self.get()

@@ -8,6 +8,7 @@ from torch import nn
 from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.discrete import (
     CosineEmbeddingNetwork,
+    Critic,
     FractionProposalNetwork,
     Fractions,
     FullQuantileFunction,
@@ -98,3 +99,8 @@ def test_a_recurrent_backbone_hands_its_state_on():
     network = ImplicitQuantileNetwork(Recurrent(1, 4, 6, hidden_layer_size=5), 2)
     _, state = network(torch.randn(2, 4), 3)
     assert state["hidden"].shape == (2, 1, 5)
+
+
+@pytest.mark.parametrize("kind", [ImplicitQuantileNetwork, FullQuantileFunction])
+def test_a_network_of_quantiles_is_a_critic(kind):
+    assert isinstance(kind(Net(4, hidden_sizes=[8]), 3), Critic)

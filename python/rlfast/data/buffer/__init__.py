@@ -13,6 +13,7 @@ from rlfast.data.buffer.options.units import FrameStack, NStep, Sequence, Transi
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
 from rlfast.data.buffer.store.store import Store
 from rlfast.data.buffer.vector import HERVectorReplayBuffer, PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from rlfast.utils.runtime.extras import import_modules_on_access
 
 __all__ = [
     "CachedReplayBuffer",
@@ -46,3 +47,5 @@ for _old, _new in {  # what pickles of earlier versions call the modules of the 
     "units": Transition.__module__,
 }.items():
     sys.modules[f"{__name__}.{_old}"] = sys.modules[_new]
+
+import_modules_on_access(__name__)

@@ -13,6 +13,7 @@ import gymnasium as gym
 from rlfast.env.spaces.batching import Space, declared
 from rlfast.env.state import capture, restore
 from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.runtime.extras import lazy_names
 
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 """``(obs, rew, terminated, truncated, info)`` of one environment."""
@@ -343,4 +344,7 @@ class DummyEnvWorker(EnvWorker):
 def __getattr__(name: str) -> Any:
     if name in {"RayEnvWorker", "SubprocEnvWorker"}:  # Tianshou's path; both modules import this one
         return getattr(import_module("rlfast.env"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _module(name)
+
+
+_module, _ = lazy_names(__name__, {})

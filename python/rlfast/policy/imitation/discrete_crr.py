@@ -8,12 +8,12 @@ from torch import nn
 
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.functional.offline import conservative_gap, regression_weight
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.learners.discrete.categorical_actor import CategoricalActor
 from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.modelfree.pg import PGPolicy
+from rlfast.policy.modelfree.pg import PGPolicy, PGTrainingStats
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -26,10 +26,10 @@ from rlfast.utils.warning import warn_user
 
 
 @dataclass(kw_only=True)
-class DiscreteCRRTrainingStats(TrainingStats):
+class DiscreteCRRTrainingStats(PGTrainingStats):
     """The statistics of one gradient step of discrete CRR: losses before the step."""
 
-    loss: float
+    loss: float  # type: ignore[assignment]  # one step has one loss
     actor_loss: float
     critic_loss: float
     cql_loss: float

@@ -1,1 +1,5 @@
 """Algorithms that learn a model of the environment."""
+
+from rlfast.utils.runtime.extras import import_modules_on_access
+
+import_modules_on_access(__name__)

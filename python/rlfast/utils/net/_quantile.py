@@ -1,4 +1,4 @@
-"""Networks that give quantiles of returns at levels that are drawn or proposed."""
+"""Critics of discrete actions: of values, and of quantiles of returns at levels that are drawn or proposed."""
 
 import math
 from collections.abc import Sequence
@@ -23,6 +23,48 @@ class Fractions(NamedTuple):
     """Their middles, ``[batch, N]``, without gradient."""
     entropies: torch.Tensor
     """Of the widths as probabilities, ``[batch]``."""
+
+
+class Critic(Placed):
+    """A critic: it computes the value of an observation, or the values of all actions for it.
+
+    :param preprocess_net: called as ``preprocess_net(obs, state)``; returns features ``[batch, size]`` and the next
+        hidden state.
+    :param hidden_sizes: the sizes of hidden layers between features and output. Default: none.
+    :param last_size: the size of the output: 1 (default), or the number of actions.
+    :param preprocess_net_output_dim: the size of the features, if ``preprocess_net`` has no ``output_dim``.
+    :param device: the initial device of the head.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> Critic(Net(4, hidden_sizes=[8]))(torch.zeros(3, 4)).shape
+    torch.Size([3, 1])
+    """
+
+    def __init__(
+        self,
+        preprocess_net: nn.Module,
+        hidden_sizes: Sequence[int] = (),
+        last_size: int = 1,
+        preprocess_net_output_dim: int | None = None,
+        device: str | int | torch.device = "cpu",
+    ) -> None:
+        super().__init__()
+        self.preprocess = preprocess_net
+        self.output_dim = last_size
+        self.last = MLP(
+            get_output_dim(preprocess_net, preprocess_net_output_dim), last_size, hidden_sizes, device=device
+        )
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        """Compute values.
+
+        :param obs: ``[batch, ...]``, array or tensor.
+        :param kwargs: ``state``, the hidden state of ``preprocess_net``; others are ignored.
+        :return: values ``[batch, last_size]``.
+        """
+        features, _ = features_of(self.preprocess, obs, kwargs.get("state"))
+        value: torch.Tensor = self.last(features)
+        return value
 
 
 class CosineEmbeddingNetwork(nn.Module):
@@ -56,7 +98,7 @@ class CosineEmbeddingNetwork(nn.Module):
         return features
 
 
-class ImplicitQuantileNetwork(Placed):
+class ImplicitQuantileNetwork(Critic):
     """Gives the quantiles of the return of each action at levels that are drawn (arXiv:1806.06923).
 
     :param preprocess_net: called as ``preprocess_net(obs, state)``; returns features ``[batch, size]`` and the next
@@ -82,14 +124,11 @@ class ImplicitQuantileNetwork(Placed):
         preprocess_net_output_dim: int | None = None,
         device: str | int | torch.device = "cpu",
     ) -> None:
-        super().__init__()
-        self.preprocess = preprocess_net
-        self.output_dim = size_of(action_shape)
+        super().__init__(preprocess_net, hidden_sizes, size_of(action_shape), preprocess_net_output_dim, device)
         self.input_dim = get_output_dim(preprocess_net, preprocess_net_output_dim)
-        self.last = MLP(self.input_dim, self.output_dim, hidden_sizes, device=device)
         self.embed_model = CosineEmbeddingNetwork(num_cosines, self.input_dim).to(device)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, obs: NDArray[Any] | torch.Tensor, sample_size: int, **kwargs: Any
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
         """Compute quantiles.

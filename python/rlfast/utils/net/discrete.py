@@ -11,6 +11,7 @@ from torch.nn import functional
 from rlfast.utils.net._layers import Placed
 from rlfast.utils.net._quantile import (
     CosineEmbeddingNetwork,
+    Critic,
     FractionProposalNetwork,
     Fractions,
     FullQuantileFunction,
@@ -83,47 +84,6 @@ class Actor(BaseActor):
         features, hidden = features_of(self.preprocess, obs, state)
         logits = self.last(features)
         return (logits.softmax(-1) if self.softmax_output else logits), hidden
-
-
-class Critic(Placed):
-    """A critic: it computes the value of an observation, or the values of all actions for it.
-
-    :param preprocess_net: see :class:`Actor`.
-    :param hidden_sizes: the sizes of hidden layers between features and output. Default: none.
-    :param last_size: the size of the output: 1 (default), or the number of actions.
-    :param preprocess_net_output_dim: see :class:`Actor`.
-    :param device: the initial device of the head.
-
-    >>> from rlfast.utils.net.common import Net
-    >>> Critic(Net(4, hidden_sizes=[8]))(torch.zeros(3, 4)).shape
-    torch.Size([3, 1])
-    """
-
-    def __init__(
-        self,
-        preprocess_net: nn.Module,
-        hidden_sizes: Sequence[int] = (),
-        last_size: int = 1,
-        preprocess_net_output_dim: int | None = None,
-        device: str | int | torch.device = "cpu",
-    ) -> None:
-        super().__init__()
-        self.preprocess = preprocess_net
-        self.output_dim = last_size
-        self.last = MLP(
-            get_output_dim(preprocess_net, preprocess_net_output_dim), last_size, hidden_sizes, device=device
-        )
-
-    def forward(self, obs: NDArray[Any] | torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        """Compute values.
-
-        :param obs: ``[batch, ...]``, array or tensor.
-        :param kwargs: ``state``, the hidden state of ``preprocess_net``; others are ignored.
-        :return: values ``[batch, last_size]``.
-        """
-        features, _ = features_of(self.preprocess, obs, kwargs.get("state"))
-        value: torch.Tensor = self.last(features)
-        return value
 
 
 def scaled_noise(normal: torch.Tensor) -> torch.Tensor:

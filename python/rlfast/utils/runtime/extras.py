@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 _LIBRARIES = {
@@ -64,6 +65,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Makes the functions ``__getattr__`` and ``__dir__`` of a package whose names are imported on first access.
 
+    Its modules are attributes, too, as after :func:`import_modules_on_access`.
+
     :param package: the full name of the package.
     :param homes: the names that each of its modules defines.
     :return: the two functions. ``__all__`` has the names whose dependencies are installed.
@@ -71,8 +74,11 @@ def lazy_names(
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def get(name: str) -> Any:
-        if name == "__all__":
+        if name == "__all__" and home_of:
             return [one for one in sorted(home_of) if is_here(one)]
+        if not name.startswith("_") and name not in home_of and find_spec(f"{package}.{name}"):
+            with needed_by(f"{package}.{name}"):
+                return import_module(f"{package}.{name}")
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with needed_by(f"{package}.{name}"):
@@ -88,3 +94,12 @@ def lazy_names(
         return True
 
     return get, lambda: sorted({*vars(sys.modules[package]), *home_of})
+
+
+def import_modules_on_access(package: str) -> None:
+    """Makes the modules of a package its attributes without a separate import, as ``import tianshou`` imports all.
+
+    :param package: the full name of the package, which is being imported. Type checkers do not see what this adds,
+        and still find misspelt names.
+    """
+    vars(sys.modules[package])["__getattr__"] = lazy_names(package, {})[0]
