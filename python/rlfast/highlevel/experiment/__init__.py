@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from torch import nn
 
@@ -26,142 +26,72 @@ from rlfast.utils.net.common import ModuleType
 class PGExperimentBuilder(networks.WithGaussianActor):
     """Declares an experiment with PG; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.PGAgentFactory
-    _kind = policy_params.PGParams
-
-    def with_pg_params(self, params: policy_params.PGParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.PGParams, params=params)
+    _declares = agent.PGAgentFactory, policy_params.PGParams
+    with_pg_params = ExperimentBuilder[policy_params.PGParams].with_params
 
 
 class A2CExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
     """Declares an experiment with A2C; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.A2CAgentFactory
-    _kind = policy_params.A2CParams
-
-    def with_a2c_params(self, params: policy_params.A2CParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.A2CParams, params=params)
+    _declares = agent.A2CAgentFactory, policy_params.A2CParams
+    with_a2c_params = ExperimentBuilder[policy_params.A2CParams].with_params
 
 
 class PPOExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
     """Declares an experiment with PPO; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.PPOAgentFactory
-    _kind = policy_params.PPOParams
-
-    def with_ppo_params(self, params: policy_params.PPOParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.PPOParams, params=params)
+    _declares = agent.PPOAgentFactory, policy_params.PPOParams
+    with_ppo_params = ExperimentBuilder[policy_params.PPOParams].with_params
 
 
 class NPGExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
     """Declares an experiment with NPG; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.NPGAgentFactory
-    _kind = policy_params.NPGParams
-
-    def with_npg_params(self, params: policy_params.NPGParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.NPGParams, params=params)
+    _declares = agent.NPGAgentFactory, policy_params.NPGParams
+    with_npg_params = ExperimentBuilder[policy_params.NPGParams].with_params
 
 
 class TRPOExperimentBuilder(networks.WithGaussianActor, networks.WithCritic):
     """Declares an experiment with TRPO; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.TRPOAgentFactory
-    _kind = policy_params.TRPOParams
-
-    def with_trpo_params(self, params: policy_params.TRPOParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.TRPOParams, params=params)
+    _declares = agent.TRPOAgentFactory, policy_params.TRPOParams
+    with_trpo_params = ExperimentBuilder[policy_params.TRPOParams].with_params
 
 
 class DDPGExperimentBuilder(networks.WithDeterministicActor, networks.WithCritic):
     """Declares an experiment with DDPG; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.DDPGAgentFactory
-    _kind = policy_params.DDPGParams
-
-    def with_ddpg_params(self, params: policy_params.DDPGParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.DDPGParams, params=params)
+    _declares = agent.DDPGAgentFactory, policy_params.DDPGParams
+    with_ddpg_params = ExperimentBuilder[policy_params.DDPGParams].with_params
 
 
 class REDQExperimentBuilder(networks.WithGaussianActor, networks.WithEnsemble):
     """Declares an experiment with REDQ; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.REDQAgentFactory
-    _kind = policy_params.REDQParams
-
-    def with_redq_params(self, params: policy_params.REDQParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.REDQParams, params=params)
+    _declares = agent.REDQAgentFactory, policy_params.REDQParams
+    with_redq_params = ExperimentBuilder[policy_params.REDQParams].with_params
 
 
 class SACExperimentBuilder(networks.WithGaussianActor, networks.WithTwoCritics):
     """Declares an experiment with SAC; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.SACAgentFactory
-    _kind = policy_params.SACParams
-
-    def with_sac_params(self, params: policy_params.SACParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.SACParams, params=params)
+    _declares = agent.SACAgentFactory, policy_params.SACParams
+    with_sac_params = ExperimentBuilder[policy_params.SACParams].with_params
 
 
 class DiscreteSACExperimentBuilder(networks.WithTwoCritics):
     """Declares an experiment with discrete SAC; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.DiscreteSACAgentFactory
+    _declares = agent.DiscreteSACAgentFactory, policy_params.DiscreteSACParams
     _actor_type = actor.ContinuousActorType.UNSUPPORTED
-    _kind = policy_params.DiscreteSACParams
-
-    def with_sac_params(self, params: policy_params.DiscreteSACParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.DiscreteSACParams, params=params)
+    with_sac_params = ExperimentBuilder[policy_params.DiscreteSACParams].with_params
 
 
 class TD3ExperimentBuilder(networks.WithDeterministicActor, networks.WithTwoCritics):
     """Declares an experiment with TD3; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.TD3AgentFactory
-    _kind = policy_params.TD3Params
-
-    def with_td3_params(self, params: policy_params.TD3Params) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.TD3Params, params=params)
+    _declares = agent.TD3AgentFactory, policy_params.TD3Params
+    with_td3_params = ExperimentBuilder[policy_params.TD3Params].with_params
 
 
 def _discrete(hidden_sizes: Sequence[int], activation: ModuleType = nn.ReLU) -> IntermediateModuleFactory:
@@ -170,21 +100,14 @@ def _discrete(hidden_sizes: Sequence[int], activation: ModuleType = nn.ReLU) -> 
     return actor.IntermediateModuleFactoryFromActorFactory(values)
 
 
-class DQNExperimentBuilder(ExperimentBuilder):
+class DQNExperimentBuilder(ExperimentBuilder[Any]):
     """Declares an experiment with DQN; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.DQNAgentFactory
-    _kind = policy_params.DQNParams
+    _declares = agent.DQNAgentFactory, policy_params.DQNParams
+    with_dqn_params = ExperimentBuilder[policy_params.DQNParams].with_params
 
     def _init(self) -> None:
         self.with_model_factory_default(networks.CRITIC_SIZES)
-
-    def with_dqn_params(self, params: policy_params.DQNParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.DQNParams, params=params)
 
     def with_model_factory(self, module_factory: ModuleFactory) -> Self:
         """Returns the builder, with what makes the network of values.
@@ -202,21 +125,14 @@ class DQNExperimentBuilder(ExperimentBuilder):
         return self.with_model_factory(_discrete(hidden_sizes, hidden_activation))
 
 
-class IQNExperimentBuilder(ExperimentBuilder):
+class IQNExperimentBuilder(ExperimentBuilder[Any]):
     """Declares an experiment with IQN; see :class:`ExperimentBuilder`."""
 
-    _agent = agent.IQNAgentFactory
-    _kind = policy_params.IQNParams
+    _declares = agent.IQNAgentFactory, policy_params.IQNParams
+    with_iqn_params = ExperimentBuilder[policy_params.IQNParams].with_params
 
     def _init(self) -> None:
         self.with_preprocess_network_factory(_discrete(networks.CRITIC_SIZES))
-
-    def with_iqn_params(self, params: policy_params.IQNParams) -> Self:
-        """Returns the builder, with these settings of the algorithm.
-
-        :param params: the settings.
-        """
-        return self._keep(self._parts, policy_params.IQNParams, params=params)
 
     def with_preprocess_network_factory(self, module_factory: IntermediateModuleFactory) -> Self:
         """Returns the builder, with what makes the network of features.

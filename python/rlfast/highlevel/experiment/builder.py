@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self
 
 from rlfast.highlevel import agent, config, env, logger, optim, trainer
 from rlfast.highlevel.experiment.experiment import Experiment, ExperimentCollection, ExperimentConfig
@@ -12,7 +12,7 @@ from rlfast.highlevel.params.policy_params import Params
 from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
 
 
-class ExperimentBuilder:
+class ExperimentBuilder(Generic[agent.TParams]):
     """Declares an experiment; a class for each algorithm knows more.
 
     :param env_factory: makes the environments.
@@ -20,8 +20,8 @@ class ExperimentBuilder:
     :param sampling_config: the numbers of steps.
     """
 
-    _agent: ClassVar[type[Any]]
-    _kind: ClassVar[type[Params]] = Params
+    _declares: ClassVar[tuple[type[Any], type[Params]]] = agent.AgentFactory, Params
+    """The classes of the agent's factory and of the settings of the algorithm."""
     experiment_config: ExperimentConfig
     """What the experiment does."""
     sampling_config: config.SamplingConfig
@@ -35,7 +35,7 @@ class ExperimentBuilder:
     ) -> None:
         self.experiment_config = experiment_config or ExperimentConfig()
         self.sampling_config = sampling_config or config.SamplingConfig()
-        self._parts: dict[str, Any] = {"optim_factory": optim.OptimizerFactoryAdam(), "params": self._kind()}
+        self._parts: dict[str, Any] = {"optim_factory": optim.OptimizerFactoryAdam(), "params": self._declares[1]()}
         self._networks: dict[str, Any] = {}
         self._callbacks = trainer.TrainerCallbacks()
         self._settings: dict[str, Any] = {}
@@ -56,6 +56,13 @@ class ExperimentBuilder:
         """
         self._settings |= settings
         return self
+
+    def with_params(self, params: agent.TParams) -> Self:
+        """Returns the builder, with these settings of the algorithm.
+
+        :param params: the settings.
+        """
+        return self._keep(self._parts, self._declares[1], params=params)
 
     def with_logger_factory(self, logger_factory: logger.LoggerFactory) -> Self:
         """Returns the builder, with what makes a logger.
@@ -130,10 +137,10 @@ class ExperimentBuilder:
         return self
 
     def _create_agent_factory(self) -> agent.AgentFactory:
-        if not hasattr(self, "_agent"):
+        if self._declares[0] is agent.AgentFactory:
             raise NotImplementedError(f"{type(self).__name__} is of no algorithm: use the builder of one")
         params, networks, optim_factory = self._parts["params"], self._networks.values(), self._parts["optim_factory"]
-        made: agent.AgentFactory = self._agent(params, self.sampling_config, *networks, optim_factory)
+        made: agent.AgentFactory = self._declares[0](params, self.sampling_config, *networks, optim_factory)
         return made
 
     def build(self) -> Experiment:

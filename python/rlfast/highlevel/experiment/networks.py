@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from torch import nn
 
@@ -12,7 +12,7 @@ from rlfast.highlevel.module import actor, critic
 from rlfast.utils.net.common import ModuleType
 
 
-class WithActor(ExperimentBuilder):
+class WithActor(ExperimentBuilder[Any]):
     """A builder of an experiment with an actor."""
 
     _actor_type = actor.ContinuousActorType.GAUSSIAN
