@@ -29,7 +29,7 @@ from rlfast.experiment.config import (
     stream_seed,
 )
 from rlfast.experiment.data import load_data, normalize_by_data
-from rlfast.experiment.declaration import Declaration
+from rlfast.experiment.declaration import Declaration, check_fit
 from rlfast.experiment.environments import make_envs, normalizing_obs, single_action_space
 from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
@@ -143,6 +143,8 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     obs_space, act_space = train_envs.single_observation_space, single_action_space(train_envs)
     data = _data(config, obs_space, act_space)
     policy = declaration.policy(config, obs_space, act_space, data)
+    if declaration.beyond:  # networks that settings say fit
+        check_fit(policy, obs_space, act_space)
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())

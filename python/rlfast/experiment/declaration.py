@@ -8,11 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import torch
 
+from rlfast.data import Batch
+from rlfast.data.plain_data import summary
 from rlfast.env import DummyVectorEnv
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.environments import make_env, make_envs, normalized, normalizing_obs
 from rlfast.experiment.networks import Networks
+from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -151,6 +155,32 @@ class Declaration:
         :param make: makes each of them; None for :meth:`environment`.
         """
         return DummyVectorEnv([make or partial(self.environment, config)] * number)
+
+
+def check_fit(policy: BasePolicy, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> None:
+    """Checks that a policy's networks take observations, and give what actions need.
+
+    :param policy: the policy, which acts once. Random streams stay where they are.
+    :param obs_space: observation space of one environment.
+    :param act_space: action space of one environment.
+    :raises ValueError: if they do not.
+    """
+    streams = global_random_state()
+    policy.eval()
+    try:
+        with torch.no_grad():
+            result: Any = policy(Batch([Batch(obs=obs_space.sample(), info={})]))
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"the networks cannot take an observation: {summary(error)}") from error
+    policy.train()
+    set_global_random_state(streams)
+    logits = result.get("logits", None)
+    if isinstance(act_space, gym.spaces.Discrete):
+        if isinstance(logits, torch.Tensor) and logits.shape[1] != act_space.n:
+            raise ValueError(f"a network gives {logits.shape[1]} numbers, and there are {act_space.n} actions")
+    elif isinstance(act_space, gym.spaces.Box) and tuple(result.act.shape[1:]) != act_space.shape:
+        shape = tuple(result.act.shape[1:])
+        raise ValueError(f"a network gives actions of shape {shape}, they are of {act_space.shape}")
 
 
 def read_declaration(run_dir: Path, beyond: Sequence[str], *, allow_import: bool) -> Declaration:

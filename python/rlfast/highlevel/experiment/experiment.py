@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 import torch
 
-from rlfast.data import Batch, InfoStats
+from rlfast.data import InfoStats
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
 from rlfast.env import BaseVectorEnv
@@ -24,7 +23,7 @@ from rlfast.env.adapters import as_vector_env
 from rlfast.experiment.build import Parts, build
 from rlfast.experiment.config import RunConfig
 from rlfast.experiment.declaration import PICKLE, Declaration
-from rlfast.experiment.environments import seed_envs
+from rlfast.experiment.environments import env_seed, seed_envs
 from rlfast.experiment.run import ConfigError, train
 from rlfast.highlevel.agent import AgentFactory
 from rlfast.highlevel.config import SamplingConfig
@@ -37,7 +36,6 @@ from rlfast.highlevel.world import World
 from rlfast.utils import logging
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.logging import FileLoggerContext, datetime_tag
-from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 from rlfast.utils.string import ToStringMixin
 
 log = logging.getLogger(__name__)
@@ -86,14 +84,17 @@ class _Declared(Declaration):
     :param experiment: the experiment.
     :param run_dir: the folder of the run.
     :param run_id: the id of a run that a logger continues.
+    :param old: a folder to delete once the parts are made.
     :raises ConfigError: if the declaration cannot be run.
     """
 
     envs: Environments
     world: World
 
-    def __init__(self, experiment: Experiment, run_dir: Path | None = None, run_id: str | None = None) -> None:
-        self._experiment, self._run_id, self.log_file = experiment, run_id, ExitStack()
+    def __init__(
+        self, experiment: Experiment, run_dir: Path | None = None, run_id: str | None = None, old: Path | None = None
+    ) -> None:
+        self._experiment, self._run_id, self._old, self.held = experiment, run_id, old, ExitStack()
         options, agent = experiment.config, experiment.agent_factory
         try:
             with closing(experiment.env_factory.create_env(EnvMode.TRAIN)) as env:
@@ -118,7 +119,7 @@ class _Declared(Declaration):
         if self._experiment.config.log_file_enabled:
             path = run_dir / Experiment.LOG_FILENAME
             path.write_text(self._experiment.pprints() + "\n")
-            self.log_file.enter_context(FileLoggerContext(str(path)))
+            self.held.enter_context(FileLoggerContext(str(path)))
 
     def vector_envs(self, config: RunConfig) -> Iterable[BaseVectorEnv]:
         experiment, factory = self._experiment, self._experiment.env_factory
@@ -129,8 +130,8 @@ class _Declared(Declaration):
         self.envs = factory.create_envs(config.num_envs, config.eval_envs, watch)
         both = as_vector_env(self.envs.train_envs), as_vector_env(self.envs.test_envs)
         if getattr(factory, "envpool_factory", None) is None:
-            for name, envs, seed in zip(("train", "test"), both, (factory.train_seed, factory.test_seed), strict=True):
-                seed_envs(envs, config.seed if seed is None else seed, name)
+            for name, envs in zip(("train", "test"), both, strict=True):
+                seed_envs(envs, env_seed(config, name), name)
         return both
 
     def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
@@ -138,9 +139,7 @@ class _Declared(Declaration):
         return both
 
     def policy(self, config: RunConfig, obs_space: Any, act_space: Any, data: Any = None) -> Any:  # noqa: ARG002
-        policy = self._experiment.agent_factory.create_policy(self.envs, config.device)
-        _check_fit(policy, self.envs)
-        return policy
+        return self._experiment.agent_factory.create_policy(self.envs, config.device)
 
     def buffer_options(self) -> dict[str, Any]:
         return buffer_options(self._experiment.sampling_config)
@@ -178,6 +177,8 @@ class _Declared(Declaration):
         except (RuntimeError, ValueError, LookupError, AttributeError, ImportError) as error:
             parts.close()
             raise ConfigError(f"{self.world.restore_directory} has no policy for this: {summary(error)}") from error
+        if self._old is not None:
+            shutil.rmtree(self._old)
         return parts
 
     def begin(self, trainer: Any) -> None:
@@ -200,29 +201,6 @@ class _Declared(Declaration):
         if "env_factory" not in self._beyond:
             return super().evaluation_envs(config, number, make)
         return as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
-
-
-def _check_fit(policy: Any, envs: Environments) -> None:
-    """Checks that a policy's networks take observations, and give what actions need.
-
-    :raises ValueError: if they do not.
-    """
-    space: Any = envs.get_action_space()
-    streams = global_random_state()
-    policy.eval()
-    try:
-        with torch.no_grad():
-            result = policy(Batch([Batch(obs=envs.get_observation_space().sample(), info={})]))
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(f"the networks cannot take an observation: {summary(error)}") from error
-    policy.train()
-    set_global_random_state(streams)
-    logits = result.get("logits", None)
-    if isinstance(space, gym.spaces.Discrete):
-        if isinstance(logits, torch.Tensor) and logits.shape[1] != space.n:
-            raise ValueError(f"a network gives {logits.shape[1]} numbers, and there are {space.n} actions")
-    elif isinstance(space, gym.spaces.Box) and tuple(result.act.shape[1:]) != space.shape:
-        raise ValueError(f"a network gives actions of shape {tuple(result.act.shape[1:])}, they are of {space.shape}")
 
 
 @dataclass(eq=False, repr=False)
@@ -364,37 +342,25 @@ class Experiment(ToStringMixin):
         :raises ConfigError: if the declaration cannot be run; nothing was started then.
         """
         del kwargs
-        folder = self._folder(experiment_name or run_name)
+        folder, restored = self._folder(experiment_name or run_name), self.config.policy_restore_directory
         kept = folder is not None
         folder = folder or Path(tempfile.mkdtemp(prefix="rlfast"), "run")
-        replaced = not raise_error_on_dirname_collision and (folder / self.EXPERIMENT_PICKLE_FILENAME).exists()
-        restored = self.config.policy_restore_directory
-        if replaced and self.config.train and restored and folder.samefile(restored):
+        replaces = self.config.train and not raise_error_on_dirname_collision and (folder / PICKLE).exists()
+        if replaces and restored and folder.samefile(restored):
             raise ConfigError(f"{folder} has the policy to restore, and would be deleted: choose another name")
         try:
-            declared = _Declared(self, folder, logger_run_id)
-            if not self.config.train:
-                return self._only_watch(declared)
-            with declared.log_file:
-                config = replace(declared.config, save_buffer=declared.config.save_buffer and kept)
-                info = train(config, declared, make_parts=partial(self._make, replaced=replaced)).info
-            self._watch(declared.world)
+            declared, info = _Declared(self, folder, logger_run_id, folder if replaces else None), None
+            with declared.held:
+                if self.config.train:
+                    config = replace(declared.config, save_buffer=declared.config.save_buffer and kept)
+                    info = train(config, declared, make_parts=lambda config, _: declared.make(config)).info
+                else:
+                    declared.held.enter_context(closing(declared.make(declared.config)))
+                self._watch(declared.world)
             return ExperimentResult(declared.world, info)
         finally:
             if not kept:
                 shutil.rmtree(folder.parent, ignore_errors=True)
-
-    def _make(self, config: RunConfig, declared: Any, *, replaced: bool) -> Parts:
-        """Returns the parts of a run, and then deletes the folder that its own replaces."""
-        parts: Parts = declared.make(config)
-        if replaced:
-            shutil.rmtree(declared.config.run_dir)
-        return parts
-
-    def _only_watch(self, declared: _Declared) -> ExperimentResult:
-        with closing(declared.make(declared.config)):
-            self._watch(declared.world)
-            return ExperimentResult(declared.world, None)
 
     def _watch(self, world: World) -> None:
         if not self.config.watch:
