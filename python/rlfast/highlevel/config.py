@@ -60,9 +60,8 @@ class SamplingConfig(ToStringMixin):
     @property
     def max_steps(self) -> int:
         """Environment steps of all epochs, with those before the first."""
-        return self.start_timesteps + self.num_epochs * -(-self.step_per_epoch // self.collect_steps) * (
-            self.collect_steps
-        )
+        collects = self.num_epochs * -(-self.step_per_epoch // self.collect_steps)
+        return self.start_timesteps + collects * self.collect_steps
 
     @property
     def collect_steps(self) -> int:

@@ -178,11 +178,8 @@ class Environments(ToStringMixin):
         :param num_test_envs: the number of environments for tests.
         :param create_watch_env: whether one to watch is made.
         """
-        factory = _OfFunction(venv_type, factory_fn)
-        train_envs = factory.create_venv(num_training_envs, EnvMode.TRAIN)
-        test_envs = factory.create_venv(num_test_envs, EnvMode.TEST)
-        watch_env = factory.create_venv(1, EnvMode.WATCH) if create_watch_env else None
-        return cls(factory_fn(EnvMode.TRAIN), train_envs, test_envs, watch_env)
+        made = _OfFunction(venv_type, factory_fn).create_envs(num_training_envs, num_test_envs, create_watch_env)
+        return cls(made.env, made.train_envs, made.test_envs, made.watch_env)
 
     def _tostring_object_info(self) -> str:
         return dict_string(self.info())
@@ -231,24 +228,23 @@ class ContinuousEnvironments(Environments):
     :raises ValueError: if actions are of another kind.
     """
 
+    state_shape = property(Environments.get_observation_shape)
+    action_shape = property(Environments.get_action_shape)
+
     def __post_init__(self) -> None:
         if not isinstance(self.env.action_space, gym.spaces.Box):
             raise ValueError(f"actions must be continuous, got {self.env.action_space}")
-        self.state_shape = self.get_observation_shape()
-        self.action_shape = self.get_action_shape()
         self.max_action = float(self.env.action_space.high[0])
 
     def info(self) -> dict[str, Any]:
         return super().info() | {"max_action": self.max_action}
 
 
-@dataclass(eq=False, repr=False)
 class DiscreteEnvironments(Environments):
     """Environments with discrete actions; see :class:`Environments`."""
 
-    def __post_init__(self) -> None:
-        self.observation_shape = self.get_observation_shape()
-        self.action_shape = self.get_action_shape()
+    observation_shape = property(Environments.get_observation_shape)
+    action_shape = property(Environments.get_action_shape)
 
     def get_type(self) -> EnvType:
         return EnvType.DISCRETE

@@ -23,11 +23,6 @@ from rlfast.highlevel.params.env_param import EnvValueFactory
 from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactoryLinear
 
 _NAMES = {
-    "lr": "learning_rate",
-    "actor_lr": "learning_rate",
-    "critic_lr": "learning_rate",
-    "critic1_lr": "learning_rate",
-    "critic2_lr": "learning_rate",
     "discount_factor": "gamma",
     "estimation_step": "n_step",
     "is_double": "double",
@@ -133,7 +128,7 @@ class Settings:
             return self._add_noise(value, envs)
         if name == "max_grad_norm":
             value = value or 0.0
-        setting = _NAMES.get(name, name)
+        setting = "learning_rate" if name.endswith("lr") else _NAMES.get(name, name)
         if name == "actor_lr" and "actor_learning_rate" in self._names:
             setting = "actor_learning_rate"
         value = tuple(value) if isinstance(value, list) else value

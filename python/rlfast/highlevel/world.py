@@ -1,17 +1,13 @@
 """What takes part in an experiment."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rlfast.data.collect.collector import Collector
-    from rlfast.highlevel.env import Environments
-    from rlfast.highlevel.logger import TLogger
-    from rlfast.policy import BasePolicy
-    from rlfast.trainer import BaseTrainer
+from rlfast.data.collect.collector import Collector
+from rlfast.highlevel.env import Environments
+from rlfast.highlevel.logger import TLogger
+from rlfast.policy import BasePolicy
+from rlfast.trainer import BaseTrainer
 
 
 @dataclass
