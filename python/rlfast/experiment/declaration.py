@@ -93,7 +93,7 @@ class Declaration:
         return {}
 
     def trainer_options(self, parts: Any, logger: BaseLogger) -> dict[str, Any]:  # noqa: ARG002
-        """Returns arguments of the trainer, which replace those of the settings.
+        """Returns arguments of the trainer; see :func:`~rlfast.experiment.training.make_trainer`.
 
         :param parts: the parts of the run, see :class:`~rlfast.experiment.build.Parts`.
         :param logger: the logger of the run.

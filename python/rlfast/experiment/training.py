@@ -13,6 +13,7 @@ from rlfast.utils.logger import CSVLogger, JSONLLogger, LoggerGroup
 from rlfast.utils.runtime.interrupt import Interrupt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rlfast.experiment.build import Parts
@@ -68,13 +69,15 @@ def make_trainer(
     :param parts: the policy, the collectors and what belongs to them.
     :param logger: the logger.
     :param saver: saves the checkpoints. Default: nothing does.
-    :param options: arguments of the trainer, which replace those of the settings and of the declaration.
+    :param options: arguments of the trainer, which replace those of the settings and of the declaration, but for
+        ``train_fn`` and ``test_fn``, which are called after those of the settings.
     """
 
     def is_reached(_: float) -> bool:  # by the last test: the best one may be that of the policy before training
         returns = None if trainer.last_test is None else trainer.last_test.returns_stat
         return config.stop_return is not None and returns is not None and returns.mean >= config.stop_return
 
+    declared = parts.declaration.trainer_options(parts, logger) | options
     given: dict[str, Any] = {
         "policy": parts.policy,
         "max_epoch": config.max_steps,  # never reached, as an epoch has at least one step
@@ -82,8 +85,6 @@ def make_trainer(
         "test_collector": parts.test_collector,
         "step_per_epoch": config.eval_interval,
         "episode_per_test": config.eval_episodes,
-        "train_fn": parts.before_collect,
-        "test_fn": parts.before_test,
         "stop_fn": is_reached,
         "save_checkpoint_fn": None if saver is None else lambda *_: saver.save(trainer),
         "logger": logger,
@@ -93,8 +94,21 @@ def make_trainer(
         "test_in_train": False,  # tests run at their intervals only, not after a good training episode
         "prefetch": config.device != "cpu",
     }
-    trainer: BaseTrainer = parts.trainer(**given | parts.declaration.trainer_options(parts, logger) | options)
+    functions = {"train_fn": parts.before_collect, "test_fn": parts.before_test}
+    in_turn = {name: _in_turn(own, declared.get(name)) for name, own in functions.items()}
+    trainer: BaseTrainer = parts.trainer(**given | declared | in_turn)
     return trainer
+
+
+def _in_turn(*functions: Callable[[int, Any], None] | None) -> Callable[[int, Any], None] | None:
+    """Returns a function that calls those which are not None; None if there is none."""
+    called = [function for function in functions if function is not None]
+
+    def call(epoch: int, env_step: Any) -> None:
+        for function in called:
+            function(epoch, env_step)
+
+    return call if called else None
 
 
 def make_loggers(run_dir: Path, config: RunConfig, declaration: Declaration) -> BaseLogger:

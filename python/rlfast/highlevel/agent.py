@@ -28,7 +28,7 @@ from rlfast.highlevel.params import policy_params
 from rlfast.highlevel.params.dist_fn import DistributionFunctionFactoryDefault
 from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
 from rlfast.highlevel.persistence import PolicyPersistence
-from rlfast.highlevel.settings import Settings, buffer_options
+from rlfast.highlevel.settings import Settings
 from rlfast.highlevel.trainer import TrainerCallbacks, TrainingContext
 from rlfast.highlevel.world import World
 from rlfast.policy import BasePolicy
@@ -219,20 +219,17 @@ class AgentFactory(ToStringMixin, ABC):
         :param envs: the environments.
         :param reset_collectors: whether the environments are reset.
         """
-        config, options = self.plan(envs).config(), buffer_options(self.sampling_config)
+        config, options = self.plan(envs).config(), self.sampling_config.buffer_options()
         collectors = collectors_of(config, policy, envs.train_envs, envs.test_envs, options)
         for collector in collectors if reset_collectors else ():
             collector.reset_env()
         return collectors
 
-    def trainer_options(
-        self, world: World, policy_persistence: PolicyPersistence, before_collect: Callable[[int, int], None]
-    ) -> dict[str, Any]:
+    def trainer_options(self, world: World, policy_persistence: PolicyPersistence) -> dict[str, Any]:
         """Returns the arguments of a trainer that settings do not say: for callbacks, episodes and the best policy.
 
         :param world: the parts of the experiment.
         :param policy_persistence: saves the best policy.
-        :param before_collect: is called before each collect, and before the callback.
         """
         context = TrainingContext(world.policy, world.envs, world.logger)
         options: dict[str, Any] = {"save_best_fn": policy_persistence.get_save_best_fn(world)}
@@ -242,13 +239,7 @@ class AgentFactory(ToStringMixin, ABC):
             callback = getattr(self.trainer_callbacks, f"epoch_{name}_callback")
             if callback is not None:
                 options[f"{name}_fn"] = callback.get_trainer_fn(context)
-        after = options.get("train_fn", lambda *_: None)
-
-        def train_fn(epoch: int, env_step: int) -> None:
-            before_collect(epoch, env_step)
-            after(epoch, env_step)
-
-        return options | {"train_fn": train_fn}
+        return options
 
     def create_trainer(self, world: World, policy_persistence: PolicyPersistence) -> BaseTrainer:
         """Returns the trainer.
@@ -258,8 +249,7 @@ class AgentFactory(ToStringMixin, ABC):
         """
         config, collectors = self.plan(world.envs).config(), (world.train_collector, world.test_collector)
         parts = parts_of(config, world.policy, *collectors, trainer_of(config), Declaration())
-        options = self.trainer_options(world, policy_persistence, parts.before_collect)
-        return make_trainer(config, parts, world.logger, **options)
+        return make_trainer(config, parts, world.logger, **self.trainer_options(world, policy_persistence))
 
 
 class OnPolicyAgentFactory(AgentFactory):

@@ -3,6 +3,7 @@
 import logging
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from rlfast.utils.string import ToStringMixin
 
@@ -67,3 +68,9 @@ class SamplingConfig(ToStringMixin):
     def collect_steps(self) -> int:
         """Environment steps of a collect: ``step_per_collect``, rounded up."""
         return -(-self.step_per_collect // self.num_train_envs) * self.num_train_envs
+
+    def buffer_options(self) -> dict[str, Any]:
+        """Returns arguments of the replay buffer that are not its defaults."""
+        names = {"stack_num": 1, "save_only_last_obs": False, "ignore_obs_next": False}
+        given = {name: getattr(self, f"replay_buffer_{name}") for name in names}
+        return {name: value for name, value in given.items() if value != names[name]}

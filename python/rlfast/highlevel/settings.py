@@ -1,7 +1,5 @@
 """What a declaration says, as settings of a run; the rest is beyond them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -193,7 +191,7 @@ class Settings:
                 self.values[setting] = getattr(sampling, name)
         self.values["batch_size"] = sampling.batch_size or sampling.collect_steps
         self._sampling = sampling
-        if any(buffer_options(sampling).values()) or sampling.episode_per_collect is not None:
+        if sampling.buffer_options() or sampling.episode_per_collect is not None:
             self.beyond.append("sampling_config")
 
     def add_environments(self, factory: Any, env: Any, seed: int) -> None:
@@ -239,13 +237,3 @@ class Settings:
             self.values["stop_return"] = stop.of(env)
         elif stop is not None:
             self.beyond.append("epoch_stop_callback")
-
-
-def buffer_options(sampling: SamplingConfig) -> dict[str, Any]:
-    """Returns arguments of the replay buffer that are not its defaults.
-
-    :param sampling: has them.
-    """
-    names = {"stack_num": 1, "save_only_last_obs": False, "ignore_obs_next": False}
-    given = {name: getattr(sampling, f"replay_buffer_{name}") for name in names}
-    return {name: value for name, value in given.items() if value != names[name]}

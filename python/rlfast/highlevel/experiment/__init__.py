@@ -1,7 +1,5 @@
 """Experiments, and the builders that declare them, one for each algorithm."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

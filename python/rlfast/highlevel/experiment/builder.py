@@ -1,7 +1,5 @@
 """The base of the builders of experiments."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self

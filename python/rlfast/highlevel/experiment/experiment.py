@@ -31,7 +31,6 @@ from rlfast.highlevel.env import EnvFactory, Environments, EnvMode, environments
 from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
 from rlfast.highlevel.module.core import TDevice
 from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
-from rlfast.highlevel.settings import buffer_options
 from rlfast.highlevel.world import World
 from rlfast.utils import logging
 from rlfast.utils.logger import BaseLogger, LazyLogger
@@ -142,7 +141,7 @@ class _Declared(Declaration):
         return self._experiment.agent_factory.create_policy(self.envs, config.device)
 
     def buffer_options(self) -> dict[str, Any]:
-        return buffer_options(self._experiment.sampling_config)
+        return self._experiment.sampling_config.buffer_options()
 
     def loggers(self, run_dir: Path) -> list[BaseLogger]:
         factory = self._experiment.logger_factory or LoggerFactoryDefault()
@@ -158,7 +157,7 @@ class _Declared(Declaration):
         folders = (str(self.config.run_dir or ""), experiment.config.policy_restore_directory)
         self.world = World(self.envs, parts.policy, collectors[0], collectors[1], logger, *folders)
         persistence = self.persistence(enabled=experiment.config.persistence_enabled)
-        return experiment.agent_factory.trainer_options(self.world, persistence, parts.before_collect)
+        return experiment.agent_factory.trainer_options(self.world, persistence)
 
     def persistence(self, *, enabled: bool) -> PolicyPersistence:
         group = PersistenceGroup(*self.envs.persistence, enabled=enabled)

@@ -1,7 +1,5 @@
 """What builders with actors and critics have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

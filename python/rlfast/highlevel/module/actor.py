@@ -1,6 +1,5 @@
 """Factories of actors."""
 
-from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -41,7 +40,7 @@ class ActorFutureProviderProtocol(Protocol):
         """Returns where the actor will be."""
 
 
-class ActorFactory(ModuleFactory, ToStringMixin, ABC):
+class ActorFactory(ModuleFactory, ToStringMixin):
     """The interface of factories of actors."""
 
     def create_module_opt(
@@ -65,7 +64,7 @@ class ActorFactory(ModuleFactory, ToStringMixin, ABC):
         return None
 
 
-class ActorFactoryContinuous(ActorFactory, ABC):
+class ActorFactoryContinuous(ActorFactory):
     """The interface of factories of actors of continuous actions."""
 
 

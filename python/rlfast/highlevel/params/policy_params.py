@@ -1,7 +1,5 @@
 """The settings of algorithms; the classes of :mod:`rlfast.policy` describe what has no text here."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
