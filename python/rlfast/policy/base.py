@@ -1,3 +1,4 @@
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
     ``_extra_state``, the random streams, the state of every optimizer, schedule, normaliser, exploration noise and
     network in a list, and the numbers, arrays and tensors that have changed since the policy was made. These are found
     in attributes of the policy, of its submodules and of objects that it holds, and in lists and dicts of them. A
-    ``state_dict`` with weights alone can be loaded, too, with a warning.
+    ``state_dict`` with weights alone, such as one that Tianshou 1.0 wrote, can be loaded, too, with a warning.
 
     :param action_space: see :class:`ActingPolicy`, also for ``observation_space``, ``action_scaling`` and
         ``action_bound_method``.
@@ -312,9 +313,18 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         return [value for value in vars(self).values() if isinstance(value, torch.optim.Optimizer)]
 
 
+_STAYS = re.compile(r"(.+\.)?(_extra_state|temperature\.log_alpha|cql_log_alpha)")
+_UNUSED = re.compile(r"(policy\.)*(_actor_critic\..+|actor_old\..+|tau_hat)")
+"""Copies of other weights, and weights that nothing uses, in the files of Tianshou 1.0."""
+
+
 def _accept_weights_alone(policy: nn.Module, incompatible: Any) -> None:
-    if "_extra_state" in incompatible.missing_keys:
-        incompatible.missing_keys.remove("_extra_state")
-        warn_user(
-            f"only weights were loaded into {type(policy).__name__}: optimizers, schedulers and random streams stay"
-        )
+    missing, unexpected = incompatible.missing_keys, incompatible.unexpected_keys
+    if not any(key.endswith("_extra_state") for key in missing):
+        return
+    missing[:] = [key for key in missing if not _STAYS.fullmatch(key)]
+    unexpected[:] = [key for key in unexpected if not _UNUSED.fullmatch(key)]
+    warn_user(
+        f"only weights were loaded into {type(policy).__name__}: optimizers, schedulers, temperatures and random "
+        "streams stay"
+    )
