@@ -3,10 +3,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from machine import PATIENCE
+from rlfast.utils import WandbLogger
 
 wandb = pytest.importorskip("wandb")
 
@@ -85,3 +87,16 @@ logger.finalize()
     environment = os.environ | {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_PROJECT": "theirs"}
     subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, timeout=PATIENCE, check=True)
     assert list(tmp_path.rglob("*.wandb"))
+
+
+def test_a_checkpoint_says_where_and_when_it_was_saved(tmp_path, monkeypatch):
+    made = SimpleNamespace(add_file=lambda path: None)
+    monkeypatch.setattr(wandb, "Artifact", lambda name, **options: vars(made).update(name=name, **options) or made)
+    logger = WandbLogger.__new__(WandbLogger)
+    logger.wandb_run = SimpleNamespace(id="run", offline=False, summary={}, log_artifact=lambda artifact: None)
+    logger.save_interval, logger.last_save_step = 1, -1
+    (tmp_path / "policy.pth").touch()
+    logger.save_data(2, 20, 7, lambda *_: str(tmp_path / "policy.pth"))
+    where = str(tmp_path / "policy.pth")
+    expected = {"save/epoch": 2, "save/env_step": 20, "save/gradient_step": 7, "checkpoint_path": where}
+    assert made.metadata == {"epoch": 2, **expected}

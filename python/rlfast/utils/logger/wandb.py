@@ -110,8 +110,8 @@ class WandbLogger(CheckpointLogger):
         if path and not self.wandb_run.offline:
             import wandb
 
-            name, metadata = f"run_{self.wandb_run.id}_checkpoint", {"epoch": counters["save/epoch"]}
-            artifact = wandb.Artifact(name, type="model", metadata=metadata)
+            metadata = {"epoch": counters["save/epoch"], **counters, "checkpoint_path": path}
+            artifact = wandb.Artifact(f"run_{self.wandb_run.id}_checkpoint", type="model", metadata=metadata)
             (artifact.add_dir if Path(path).is_dir() else artifact.add_file)(path)
             self.wandb_run.log_artifact(artifact)
         self.wandb_run.summary.update(counters)
