@@ -105,8 +105,7 @@ class DeclaredNetworks(Networks):
         if actor in usual:
             super().initialize(*usual)
         else:
-            for critic in usual:
-                init_linear_orthogonal(critic)
+            init_linear_orthogonal(nn.ModuleList(usual))
 
     def policy(self, kind: Callable[..., Any], **arguments: Any) -> Any:
         if "params" in self._beyond:

@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import nn
-from torch.optim import RMSprop
 
 from rlfast.utils.optim import adam
 from rlfast.utils.string import ToStringMixin
@@ -92,4 +91,4 @@ class OptimizerFactoryRMSprop(OptimizerFactory):
     centered: bool = False
 
     def create_optimizer_for_params(self, params: Any, lr: float) -> torch.optim.Optimizer:
-        return RMSprop(params, lr=lr, **vars(self))
+        return torch.optim.RMSprop(params, lr=lr, **vars(self))

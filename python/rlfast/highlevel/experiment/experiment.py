@@ -355,15 +355,14 @@ class Experiment(ToStringMixin):
                     info = train(config, declared, make_parts=lambda config, _: declared.make(config)).info
                 else:
                     declared.held.enter_context(closing(declared.make(declared.config)))
-                self._watch(declared.world)
+                if self.config.watch:
+                    self._watch(declared.world)
             return ExperimentResult(declared.world, info)
         finally:
             if not kept:
                 shutil.rmtree(folder.parent, ignore_errors=True)
 
     def _watch(self, world: World) -> None:
-        if not self.config.watch:
-            return
         if world.envs.watch_env is None:  # made now, as it may open a window; factories of one's own made it before
             world.envs.watch_env = self.env_factory.create_venv(1, EnvMode.WATCH)
         world.policy.eval()

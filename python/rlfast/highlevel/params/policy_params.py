@@ -375,11 +375,11 @@ class TRPOParams(NPGParams):
 class _TargetParams(Params):
     tau: float = 0.005
     gamma: float = 0.99
-    estimation_step: int = 1
 
 
 class _SACParams(_TargetParams, ParamsMixinActorAndDualCritics):
     alpha: float | AutoAlphaFactory = 0.2
+    estimation_step: int = 1
 
 
 class SACParams(_SACParams, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
@@ -417,6 +417,8 @@ class IQNParams(DQNParams):
 class DDPGParams(_TargetParams, ParamsMixinActorAndCritic, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
     """The settings of :class:`rlfast.policy.DDPGPolicy`."""
 
+    estimation_step: int = 1
+
 
 class REDQParams(DDPGParams):
     """The settings of :class:`rlfast.policy.REDQPolicy`."""
@@ -435,3 +437,4 @@ class TD3Params(_TargetParams, ParamsMixinActorAndDualCritics, ParamsMixinExplor
     policy_noise: float | FloatEnvValueFactory[Any] = 0.2
     noise_clip: float | FloatEnvValueFactory[Any] = 0.5
     update_actor_freq: int = 2
+    estimation_step: int = 1

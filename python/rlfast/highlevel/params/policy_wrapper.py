@@ -62,9 +62,8 @@ class PolicyWrapperFactoryIntrinsicCuriosity(PolicyWrapperFactory[ICMPolicy]):
         if not isinstance(actions, int):
             raise ValueError(f"curiosity needs discrete actions, got actions of shape {actions}")
         features = self.feature_net_factory.create_intermediate_module(envs, device)
-        model = IntrinsicCuriosityModule(
-            features.module, features.output_dim, actions, hidden_sizes=self.hidden_sizes, device=device
-        )
+        sizes = (features.output_dim, actions, self.hidden_sizes)
+        model = IntrinsicCuriosityModule(features.module, *sizes, device=device)
         return ICMPolicy(
             policy=policy,
             model=model,
