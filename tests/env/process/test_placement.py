@@ -109,7 +109,7 @@ def test_only_what_a_share_in_this_process_can_do_is_split(monkeypatch, options,
         return module.Choice("split" if may_split else "process", "as told")
 
     monkeypatch.setattr("rlfast.env.subproc.choose", chosen)
-    with SubprocVectorEnv([Scripted] * 2, placement="auto", **options) as envs:
+    with SubprocVectorEnv([Scripted] * 2, num_workers=2, placement="auto", **options) as envs:
         assert envs.placement == ("split" if may_split else "process")
     assert asked == [may_split]
 
