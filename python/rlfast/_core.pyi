@@ -527,9 +527,11 @@ class Network:
     def __new__(cls, inputs: int, nodes: Sequence[tuple[Any, ...]]) -> Network:
         """:param inputs: the elements of one observation. :param nodes: node ``k`` computes slot ``k + 1`` from earlier
         slots, where slot 0 is the observation: ``("linear", slot, weight, bias or None, relu)`` with float32 arrays,
-        ``("dueling", advantage, value)``, ``("constant", array)``, or ``(function, slot, *numbers)`` with a function
-        among ``relu``, ``leaky_relu``, ``tanh``, ``sigmoid``, ``silu``, ``elu``, ``exp``, ``clamp``, ``scale`` and
-        ``softmax``. ValueError for weights that do not fit."""
+        ``("dueling", advantage, value)``, ``("constant", array)``, ``("product", slot, array)``, ``("sum", slot,
+        slot)``, ``("softmax", slot)`` of all numbers, ``("softmax", slot, size)`` of groups, ``("expectation", slot,
+        array)`` with the values of such a group, ``("mean", slot, size)`` of groups, or ``(function, slot, *numbers)``
+        with a function among ``relu``, ``leaky_relu``, ``tanh``, ``sigmoid``, ``silu``, ``elu``, ``exp``, ``clamp``
+        and ``scale``. ValueError for weights that do not fit."""
 
     @property
     def outputs(self) -> int:

@@ -144,7 +144,14 @@ fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<N
         }
         "constant" => Ok(Node::Constant { values: weights(&item(1)?, kept)? }),
         "dueling" => Ok(Node::Dueling { advantage: item(1)?.extract()?, value: item(2)?.extract()? }),
-        "softmax" => Ok(Node::Softmax { input: item(1)?.extract()? }),
+        "softmax" => {
+            let size = if node.len() > 2 { Some(item(2)?.extract()?) } else { None };
+            Ok(Node::Softmax { input: item(1)?.extract()?, size })
+        }
+        "expectation" => Ok(Node::Expectation { input: item(1)?.extract()?, values: weights(&item(2)?, kept)? }),
+        "mean" => Ok(Node::Mean { input: item(1)?.extract()?, size: item(2)?.extract()? }),
+        "product" => Ok(Node::Product { input: item(1)?.extract()?, values: weights(&item(2)?, kept)? }),
+        "sum" => Ok(Node::Sum { inputs: [item(1)?.extract()?, item(2)?.extract()?] }),
         name => {
             let numbers = node.iter().skip(2).map(|number| number.extract()).collect::<PyResult<Vec<_>>>()?;
             Ok(Node::Map { input: item(1)?.extract()?, function: Function::named(name, &numbers).python()? })

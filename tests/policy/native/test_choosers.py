@@ -1,7 +1,9 @@
 """Policies that act in Rust against the same policies that act by torch."""
 
 import copy
+import gc
 import pickle
+import weakref
 from functools import partial
 
 import gymnasium as gym
@@ -12,9 +14,9 @@ from torch import nn
 
 from rlfast.data import Batch
 from rlfast.functional.distributions import Categorical
-from rlfast.policy import A2CPolicy, C51Policy, DQNPolicy, PGPolicy
+from rlfast.policy import A2CPolicy, C51Policy, DQNPolicy, PGPolicy, QRDQNPolicy, RainbowPolicy
 from rlfast.utils.net.common import Net
-from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.net.discrete import Actor, Critic, NoisyLinear
 from rlfast.utils.runtime.native import NotNativeError
 
 SPACE = gym.spaces.Discrete(3)
@@ -231,10 +233,71 @@ def test_a_seeded_stream_of_torchs_categorical_is_refused():
         policy.native_chooser()
 
 
-def test_distributions_of_values_act_by_torch():
-    policy = C51Policy(model=Net(4, 3, [8], softmax=True, num_atoms=51), optim=None, action_space=SPACE)
+def c51(*, softmax: bool = True) -> C51Policy:
+    torch.manual_seed(0)
+    return C51Policy(model=Net(4, 3, [16], softmax=softmax, num_atoms=51), optim=None, action_space=SPACE)
+
+
+def qrdqn() -> QRDQNPolicy:
+    torch.manual_seed(0)
+    return QRDQNPolicy(
+        model=Net(4, 3, [16], num_atoms=20), optim=None, action_space=SPACE, num_quantiles=20, estimation_step=3
+    )
+
+
+def rainbow() -> RainbowPolicy:
+    torch.manual_seed(0)
+    streams = {"hidden_sizes": [16], "linear_layer": NoisyLinear}
+    model = Net(4, 3, [16], softmax=True, num_atoms=51, dueling_param=(streams, streams))
+    return RainbowPolicy(model=model, optim=None, action_space=SPACE)
+
+
+@pytest.mark.parametrize("make", [c51, qrdqn, rainbow])
+@pytest.mark.parametrize("training", [True, False])
+def test_actions_of_distributions_of_returns_are_those_of_the_policy(make, training):
+    policy, obs = make().train(training), 20 * observations(40)
+    wanted = policy(Batch(obs=obs, info={})).act
+    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+    assert [policy.compute_action(row) for row in obs[:9]] == wanted[:9].tolist()
+    assert len(set(wanted.tolist())) > 1
+
+
+def test_new_returns_and_new_noise_are_noticed():
+    policy, obs = rainbow().train(), 20 * observations(40)
+    before = policy.native_chooser().choose(obs)
+    for layer in policy.model.modules():
+        if isinstance(layer, NoisyLinear):
+            layer.eps_p = torch.randn(layer.in_features)  # another tensor in its place
+    policy.support = nn.Parameter(-policy.support.detach(), False)
+    after = policy.native_chooser().choose(obs)
+    assert np.array_equal(after, policy(Batch(obs=obs, info={})).act)
+    assert not np.array_equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (c51, lambda policy: setattr(policy, "compute_q_value", lambda logits, _: logits.sum(2))),
+        (partial(c51, softmax=False), lambda _: None),
+        (qrdqn, lambda policy: setattr(policy.model, "softmax", True)),
+        (qrdqn, lambda policy: setattr(policy, "num_quantiles", 10)),
+    ],
+)
+def test_other_distributions_of_returns_act_by_torch(make, change):
+    policy, obs = make(), observations(20)
+    change(policy)
     with pytest.raises(NotNativeError):
         policy.native_chooser()
+    assert policy.compute_action(obs[0]) == policy(Batch(obs=obs[:1], info={})).act[0]
+
+
+def test_a_policy_of_distributions_is_freed():
+    policy = c51()
+    policy.native_chooser()
+    gone = weakref.ref(policy)
+    del policy
+    gc.collect()
+    assert gone() is None
 
 
 def test_one_action_of_other_inputs():

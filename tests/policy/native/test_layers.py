@@ -52,9 +52,7 @@ def test_outputs_and_choices_are_those_of_torch(module, rows, dtype, seed):
     network = compiled(module)
     with torch.no_grad():
         wanted = module(obs)[0].numpy()
-    layers = Layers()
-    layers.call_network(module, 0)
-    found = network.forward(obs, [len(layers.nodes)])[0]
+    found = network.forward(obs, [network_slots(module)])[0]
     assert found.shape == wanted.shape
     assert found.dtype == np.float32
     assert (abs(found - wanted) <= 1e-6 * max(abs(wanted).max(initial=0), 0.5)).all()
@@ -63,6 +61,63 @@ def test_outputs_and_choices_are_those_of_torch(module, rows, dtype, seed):
         assert chosen.dtype == np.int64
         assert np.array_equal(chosen, wanted.argmax(1))
         assert [network.choose_one(row) for row in obs] == chosen.tolist()
+
+
+@st.composite
+def distributions(draw) -> tuple[nn.Module, nn.Module | None, int]:
+    """A network of several numbers for each action, the module of the returns whose probabilities they are, and how
+    many there are."""
+    torch.manual_seed(draw(st.integers(0, 2**32)))
+    layer = draw(st.sampled_from([nn.Linear, discrete.NoisyLinear]))
+    stream = {"hidden_sizes": draw(st.lists(st.integers(1, 40), max_size=1)), "linear_layer": layer}
+    atoms, has_values = draw(st.sampled_from([2, 3, 51, 200])), draw(st.booleans())
+    net = Net(4, draw(st.integers(1, 6)), draw(st.lists(st.integers(1, 130), max_size=2)), num_atoms=atoms,
+              softmax=has_values, linear_layer=layer,
+              dueling_param=(stream, stream) if draw(st.booleans()) else None)  # fmt: skip
+    low, high = draw(st.sampled_from([(-10.0, 10.0), (0.0, 200.0)]))
+    support = nn.ParameterDict({"support": nn.Parameter(torch.linspace(low, high, atoms), requires_grad=False)})
+    return net.train(draw(st.booleans())), support if has_values else None, atoms
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=distributions(), rows=st.sampled_from([0, 1, 8, 9, 40]), seed=st.integers(0, 2**32 - 1))
+def test_expected_returns_and_choices_are_those_of_torch(made, rows, seed):
+    net, values, atoms = made
+    obs = (np.random.default_rng(seed).normal(size=(rows, 4)) * 2).astype("f4")
+    layers = Layers()
+    slot = layers.call_atoms(net, 0, atoms, None if values is None else (values, "support"))
+    network = layers.network()
+    with torch.no_grad():
+        output = net(obs)[0]
+        wanted = output.mean(2) if values is None else (output * values["support"]).sum(2)
+    found = network.forward(obs, [slot])[0]
+    size = abs(wanted.numpy()).max(initial=0) if values is None else float(values["support"][-1])
+    assert found.shape == wanted.shape
+    assert (abs(found - wanted.numpy()) <= 2e-6 * max(size, 0.5)).all()
+    chosen = network.choose(obs)
+    if chosen is not None:
+        assert np.array_equal(chosen, wanted.argmax(1))
+
+
+def test_new_noise_is_seen_at_once():
+    torch.manual_seed(0)
+    model = Net(4, 3, [16], linear_layer=discrete.NoisyLinear)
+    network, obs = compiled(model), np.ones((2, 4), np.float32)
+    before = network.forward(obs, [network_slots(model)])[0]
+    for layer in model.modules():
+        if isinstance(layer, discrete.NoisyLinear):
+            layer.sample()
+    with torch.no_grad():
+        wanted = model(obs)[0].numpy()
+    np.testing.assert_allclose(network.forward(obs, [network_slots(model)])[0], wanted, rtol=1e-5)
+    assert abs(before - wanted).max() > 1e-3
+
+
+def network_slots(module: nn.Module) -> int:
+    """The number of the last slot."""
+    layers = Layers()
+    layers.call_network(module, 0)
+    return len(layers.nodes)
 
 
 def test_most_choices_are_made():
@@ -131,8 +186,7 @@ def with_dropout() -> Net:
         (lambda: Net(4, 2, [8]).double(), "torch.float64 on cpu, not float32"),
         (lambda: Net(4, 2, [8]).to("meta"), "on meta, not float32 on cpu"),
         (lambda: Net(4, 2, [8], norm_layer=nn.LayerNorm), "LayerNorm is not made of"),
-        (lambda: Net(4, 2, [8], num_atoms=5), "several numbers for each action"),
-        (lambda: Net(4, 2, [8], linear_layer=discrete.NoisyLinear), "NoisyLinear is not made of"),
+        (lambda: Net(4, 2, [8], num_atoms=5), "computes 5 numbers for each action, not 1"),
         (parametrized, "ParametrizedLinear"),
         (with_dropout, "a Dropout is in training mode"),
         (lambda: Net(0, 0, []), "has no Linear layer"),

@@ -121,6 +121,28 @@ class Chooser:
         """Drop numbers of :meth:`draw_ahead` that were not used, as the collect that drew them has raised."""
 
 
+class ExpectationChooser(Chooser):
+    """Chooses the action with the greatest expected return, where a module computes a distribution for each action.
+
+    :param policy: the policy, whose ``acting_network`` computes probabilities or quantiles.
+    :param names: see :class:`Chooser`.
+    :param facts: see :class:`Chooser`.
+    :param atoms: how many numbers the module computes for each action.
+    :param values: name of the policy's tensor of returns, whose probabilities they are; None if they are quantiles.
+    :raises NotNativeError: see :class:`Chooser`.
+    """
+
+    def __init__(
+        self, policy: Any, names: tuple[str, ...], facts: tuple[str, ...], *, atoms: int, values: str | None
+    ) -> None:
+        self._atoms, self._values = atoms, None if values is None else (policy, values)
+        super().__init__(policy, names, facts)
+        self._values = None  # or the policy would never be freed
+
+    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
+        layers.call_atoms(module, 0, self._atoms, self._values)
+
+
 def row_of(obs: Any) -> Any:
     """Return one observation as a batch of one row; what is no array and no number stays as it is.
 

@@ -27,6 +27,7 @@ class Layers:
         self.inputs: int | None = None
         self.shared: set[int] = set()
         """Slots that several modules read."""
+        self._atoms = 1  # numbers for each action
 
     def add(self, *node: Any) -> int:
         """Add a node.
@@ -48,6 +49,28 @@ class Layers:
         if not isinstance(module, Net | discrete.Actor | continuous.Actor):
             raise NotNativeError(f"{_name(module)} is not one of the networks of rlfast.utils.net")
         return self.call(module, slot)
+
+    def call_atoms(self, module: nn.Module, slot: int, atoms: int, values: tuple[nn.Module, str] | None) -> int:
+        """Add the nodes of a module that computes several numbers for each action, and of what they stand for.
+
+        :param module: the module, which takes an observation and a state, and returns both.
+        :param slot: the slot of the observation.
+        :param atoms: how many numbers there are for each action.
+        :param values: a module and the name of its tensor of returns, whose probabilities the numbers are; None if they
+            are quantiles.
+        :return: the slot of the expected returns, one for each action.
+        :raises NotNativeError: see :meth:`call`.
+        """
+        self._atoms = atoms
+        slot = self.call_network(module, slot)
+        self._atoms = 1
+        is_softmax = slot == len(self.nodes) and self.nodes[-1][0] == "softmax"
+        if is_softmax != (values is not None):
+            raise NotNativeError("the network has a softmax where quantiles, or none where probabilities are needed")
+        if values is None:
+            return self.add("mean", slot, atoms)
+        self.watch.parts(values[0])
+        return self.add("expectation", slot, self.tensor(*values))
 
     def call_normal(self, module: nn.Module, slot: int) -> tuple[int, int]:
         """Add the nodes of a module that takes an observation and a state, and returns means and deviations.
@@ -104,6 +127,18 @@ class Layers:
         self.watch.tensor(tensor)
         return tensor.detach().numpy()
 
+    def takes(self, slot: int, inputs: int) -> None:
+        """Record how many numbers a layer takes.
+
+        :param slot: the slot of its input.
+        :param inputs: the number.
+        :raises NotNativeError: it takes observations, and another layer takes observations of another size.
+        """
+        if slot == 0:
+            if self.inputs not in (None, inputs):
+                raise NotNativeError("its first layers take observations of different sizes")
+            self.inputs = inputs
+
     def network(self) -> Network:
         """Return the network of the nodes.
 
@@ -133,11 +168,20 @@ def _name(module: nn.Module) -> str:
 
 def _linear(layers: Layers, module: Any, slot: int) -> int:
     weight = layers.tensor(module, "weight")
-    if slot == 0:
-        if layers.inputs not in (None, weight.shape[1]):
-            raise NotNativeError("its first layers take observations of different sizes")
-        layers.inputs = weight.shape[1]
+    layers.takes(slot, weight.shape[1])
     return layers.add("linear", slot, weight, layers.tensor(module, "bias"), False)
+
+
+def _noisy(layers: Layers, module: discrete.NoisyLinear, slot: int) -> int:
+    layers.watch.parts(module)
+    names = ("mu_W", "sigma_W", "mu_bias", "sigma_bias", "eps_p", "eps_q")
+    weight, deviation, bias, bias_deviation, noise_in, noise_out = (layers.tensor(module, name) for name in names)
+    layers.takes(slot, weight.shape[1])
+    mean = layers.add("linear", slot, weight, bias, False)
+    if not layers.watch.fact(module, "training"):
+        return mean
+    noise = layers.add("linear", layers.add("product", slot, noise_in), deviation, bias_deviation, False)
+    return layers.add("sum", mean, layers.add("product", noise, noise_out))
 
 
 def _relu(layers: Layers, _: nn.Module, slot: int) -> int:
@@ -181,14 +225,16 @@ def _mlp(layers: Layers, module: MLP, slot: int) -> int:
 
 
 def _net(layers: Layers, module: Net[Any], slot: int) -> int:
-    if layers.watch.fact(module, "num_atoms") != 1:
-        raise NotNativeError("the network computes several numbers for each action")
+    if (atoms := layers.watch.fact(module, "num_atoms")) != layers._atoms:  # noqa: SLF001 (the builders are parts of it)
+        raise NotNativeError(f"the network computes {atoms} numbers for each action, not {layers._atoms}")  # noqa: SLF001
     slot = layers.call(module.model, slot)
     if module.Q is not None and module.V is not None:
         layers.shared.add(slot)
         advantage, value = (layers.call(part, slot) for part in (module.Q, module.V))
         slot = layers.add("dueling", advantage, value)
-    return layers.add("softmax", slot) if layers.watch.fact(module, "softmax") else slot
+    if not layers.watch.fact(module, "softmax"):
+        return slot
+    return layers.add("softmax", slot, *([atoms] if atoms > 1 else []))
 
 
 def _discrete_actor(layers: Layers, module: discrete.Actor, slot: int) -> int:
@@ -207,6 +253,7 @@ def _continuous_actor(layers: Layers, module: continuous.Actor, slot: int) -> in
 
 _KINDS: dict[type, Callable[[Layers, Any, int], int]] = {
     nn.Linear: _linear,
+    discrete.NoisyLinear: _noisy,
     nn.Sequential: _sequence,
     nn.Identity: _nothing,
     nn.Dropout: _dropout,

@@ -44,10 +44,17 @@ class Watch:
         self._hooks += own["_forward_hooks"], own["_forward_pre_hooks"]
         self._tables += own["_modules"], own["_parameters"]
 
+    def parts(self, module: nn.Module) -> None:
+        """Add a module of which only parameters and buffers are read.
+
+        :param module: the module.
+        """
+        self._tables += vars(module)["_parameters"], vars(module)["_buffers"]
+
     def tensor(self, tensor: torch.Tensor) -> None:
         """Add a tensor whose memory is read.
 
-        :param tensor: a parameter of one of the modules.
+        :param tensor: a parameter or buffer of one of the modules.
         """
         self._tensors.append(tensor)
 

@@ -146,7 +146,11 @@ class Net(NetBase[TRecurrentState]):
         return (torch.softmax(logits, dim=-1) if self.softmax else logits), state
 
     def _atoms(self, logits: torch.Tensor) -> torch.Tensor:
-        return logits.view(len(logits), -1, self.num_atoms) if self.num_atoms > 1 else logits
+        return (
+            logits.view(len(logits), logits.shape[1] // self.num_atoms, self.num_atoms)
+            if self.num_atoms > 1
+            else logits
+        )
 
 
 class BaseActor(Placed):

@@ -47,6 +47,18 @@ impl Function {
         })
     }
 
+    /// A bound of the magnitude of the derivative, which is what rounding errors of arguments are multiplied by.
+    pub(super) fn steepness(self) -> f32 {
+        match self {
+            Self::Sigmoid => 0.25,
+            Self::Relu | Self::Tanh | Self::Clamp(..) => 1.0,
+            Self::Silu => 1.1,
+            Self::LeakyRelu(slope) | Self::Elu(slope) => slope.abs().max(1.0),
+            Self::Scale(factor) => factor.abs(),
+            Self::Exp => f32::INFINITY,
+        }
+    }
+
     /// Replaces each number by its value.
     #[inline(always)]
     pub(super) fn apply(self, numbers: &mut [f32]) {
@@ -151,12 +163,16 @@ pub(super) fn softmax<const L: usize>(slot: &mut [[f32; L]]) {
             largest[lane] = if values[lane] < largest[lane] { largest[lane] } else { values[lane] };
         }
     }
-    let mut sum = [0.0_f64; L];
     for values in slot.iter_mut() {
         for lane in 0..L {
-            let power = exp(f64::from(values[lane]) - f64::from(largest[lane]));
-            sum[lane] += power;
-            values[lane] = power as f32;
+            values[lane] -= largest[lane];
+        }
+    }
+    Function::Exp.apply(slot.as_flattened_mut()); // one long loop, which becomes vector instructions
+    let mut sum = [0.0_f64; L];
+    for values in slot.iter() {
+        for lane in 0..L {
+            sum[lane] += f64::from(values[lane]);
         }
     }
     for values in slot {
@@ -223,6 +239,28 @@ mod tests {
                 assert!(close, "{function:?} of {x}: {value}, not {wanted}");
             }
         }
+    }
+
+    #[test]
+    fn functions_are_as_steep_as_they_say() {
+        for function in [
+            Function::Relu,
+            Function::Tanh,
+            Function::Sigmoid,
+            Function::Silu,
+            Function::LeakyRelu(0.25),
+            Function::LeakyRelu(-3.0),
+            Function::Elu(1.5),
+            Function::Clamp(-2.0, 3.0),
+            Function::Scale(-1.5),
+        ] {
+            let mut values: Vec<f32> = (-600..=600).map(|k| k as f32 / 100.0).collect();
+            function.apply(&mut values);
+            let steepest = values.windows(2).map(|two| (two[1] - two[0]).abs() * 100.0).fold(0.0, f32::max);
+            let bound = function.steepness() * 1.01;
+            assert!(steepest <= bound && 3.0 * steepest > bound, "{function:?}: {steepest}");
+        }
+        assert_eq!(Function::Exp.steepness(), f32::INFINITY);
     }
 
     #[test]

@@ -31,6 +31,10 @@ impl Weights {
     pub(super) fn data(&self) -> *const f32 {
         self.data.as_ptr()
     }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
 }
 
 /// What one slot is computed from. Slots are numbered from 0, the input.
@@ -56,17 +60,45 @@ pub enum Node {
         /// The function.
         function: Function,
     },
-    /// Powers of e, divided by their sum.
+    /// Powers of e, divided by the sum of their group.
     Softmax {
         /// The slot of the exponents.
         input: usize,
+        /// The numbers of a group; None for one group.
+        size: Option<usize>,
     },
     /// Action values: the value plus the advantage, less the mean of all advantages (arXiv:1511.06581, equation 9).
     Dueling {
         /// The slot of the advantages.
         advantage: usize,
-        /// The slot of the value, one number.
+        /// The slot of the value: one number, or as many as there are for each action.
         value: usize,
+    },
+    /// The expected value for each group of probabilities.
+    Expectation {
+        /// The slot of the probabilities, a softmax in groups.
+        input: usize,
+        /// The values of a group.
+        values: Weights,
+    },
+    /// The mean of each group.
+    Mean {
+        /// The slot of the terms.
+        input: usize,
+        /// The numbers of a group.
+        size: usize,
+    },
+    /// The products with numbers that are the same for all rows.
+    Product {
+        /// The slot of the other factors.
+        input: usize,
+        /// A number for each factor.
+        values: Weights,
+    },
+    /// The sums of two slots.
+    Sum {
+        /// The slots, which are as wide.
+        inputs: [usize; 2],
     },
     /// The same numbers for all rows.
     Constant {
@@ -85,6 +117,14 @@ pub struct Network {
     starts: Vec<usize>,
     /// Products of one row.
     cost: usize,
+}
+
+/// The number of groups of `size` that `width` numbers make.
+fn groups(node: usize, width: usize, size: usize) -> Result<usize> {
+    match width.checked_div(size) {
+        Some(groups) if groups * size == width => Ok(groups),
+        _ => value_error!("node {node} needs groups of {size} numbers, got {width} in all"),
+    }
 }
 
 /// The most elements of all slots of one row: a tile of 16 rows then takes 256 MiB.
@@ -112,12 +152,35 @@ impl Network {
                     cost = cost.saturating_add(products);
                     outputs
                 }
-                Node::Map { input, .. } | Node::Softmax { input } => width(input)?,
+                Node::Map { input, .. } => width(input)?,
+                Node::Softmax { input, size } => {
+                    groups(k, width(input)?, size.unwrap_or(width(input)?))?;
+                    width(input)?
+                }
                 Node::Dueling { advantage, value } => {
-                    if width(value)? != 1 {
-                        return value_error!("node {k} needs one value, got {}", width(value)?);
-                    }
+                    groups(k, width(advantage)?, width(value)?)?;
                     width(advantage)?
+                }
+                Node::Expectation { input, values } => {
+                    let below = input.checked_sub(1).and_then(|k| nodes.get(k));
+                    match below {
+                        Some(Node::Softmax { size: Some(size), .. }) if *size == values.len => {}
+                        _ => return value_error!("node {k} needs a softmax in groups of {}", values.len),
+                    }
+                    groups(k, width(input)?, values.len)?
+                }
+                Node::Mean { input, size } => groups(k, width(input)?, size)?,
+                Node::Product { input, values } => {
+                    if values.len != width(input)? {
+                        return value_error!("node {k} needs {} factors, got {}", width(input)?, values.len);
+                    }
+                    values.len
+                }
+                Node::Sum { inputs: [one, other] } => {
+                    if width(one)? != width(other)? {
+                        return value_error!("node {k} adds {} and {} numbers", width(one)?, width(other)?);
+                    }
+                    width(one)?
                 }
                 Node::Constant { values } => values.len,
             };

@@ -69,14 +69,29 @@ fn plainly(network: &Network, row: &[f32]) -> Vec<Vec<f64>> {
                 function.apply(&mut values);
                 values.iter().map(|&x| f64::from(x)).collect()
             }
-            Node::Softmax { input } => {
-                let sum: f64 = slots[input].iter().map(|x| x.exp()).sum();
-                slots[input].iter().map(|x| x.exp() / sum).collect()
+            Node::Softmax { input, size } => {
+                let group = |x: &[f64]| {
+                    let sum: f64 = x.iter().map(|x| x.exp()).sum();
+                    x.iter().map(|x| x.exp() / sum).collect::<Vec<_>>()
+                };
+                slots[input].chunks(size.unwrap_or(slots[input].len())).flat_map(group).collect()
             }
             Node::Dueling { advantage, value } => {
-                let (a, v) = (&slots[advantage], slots[value][0]);
-                a.iter().map(|one| v + one - a.iter().sum::<f64>() / a.len() as f64).collect()
+                let (a, v) = (&slots[advantage], &slots[value]);
+                let mean = |k: usize| a[k..].iter().step_by(v.len()).sum::<f64>() * v.len() as f64 / a.len() as f64;
+                (0..a.len()).map(|i| v[i % v.len()] + a[i] - mean(i % v.len())).collect()
             }
+            Node::Expectation { input, values } => {
+                let expected = |p: &[f64]| p.iter().enumerate().map(|(i, p)| p * read(values, i)).sum();
+                slots[input].chunks(values.len()).map(expected).collect()
+            }
+            Node::Mean { input, size } => {
+                slots[input].chunks(size).map(|x| x.iter().sum::<f64>() / size as f64).collect()
+            }
+            Node::Product { input, values } => {
+                slots[input].iter().enumerate().map(|(i, x)| x * read(values, i)).collect()
+            }
+            Node::Sum { inputs: [one, other] } => slots[one].iter().zip(&slots[other]).map(|(x, y)| x + y).collect(),
             Node::Constant { values } => (0..network.width(slots.len()).unwrap()).map(|i| read(values, i)).collect(),
         };
         slots.push(found);
@@ -101,7 +116,50 @@ fn dueling(made: &mut Made, inputs: usize, hidden: usize, actions: usize, functi
     made.network(inputs)
 }
 
+/// A dueling network of several numbers for each action, and the expected values of their softmax or their means. Its
+/// value stream has noise on its weights.
+fn distributional(made: &mut Made, inputs: usize, actions: usize, size: usize, has_values: bool) -> Network {
+    let features = made.linear(0, inputs, 32, true);
+    let advantage = made.linear(features, 32, actions * size, false);
+    let mean = made.linear(features, 32, size, false);
+    let (noise_in, noise_out) = (made.weights(32, 2.0), made.weights(size, 2.0));
+    let noisy = made.add(Node::Product { input: features, values: noise_in });
+    let deviation = made.linear(noisy, 32, size, false);
+    let noise = made.add(Node::Product { input: deviation, values: noise_out });
+    let value = made.add(Node::Sum { inputs: [mean, noise] });
+    let all = made.add(Node::Dueling { advantage, value });
+    if has_values {
+        let input = made.add(Node::Softmax { input: all, size: Some(size) });
+        let values = made.weights(size, 10.0);
+        made.add(Node::Expectation { input, values });
+    } else {
+        made.add(Node::Mean { input: all, size });
+    }
+    made.network(inputs)
+}
+
 proptest! {
+    #[test]
+    fn expected_values_agree_with_plain_loops(
+        seed: u64, rows in 0_usize..40, actions in 1_usize..6, size in 1_usize..60, has_values: bool,
+    ) {
+        let mut made = Made::new(seed);
+        let network = distributional(&mut made, 4, actions, size, has_values);
+        prop_assert_eq!(network.outputs(), actions);
+        let obs = made.numbers(rows * 4, 2.0);
+        let out = forward(&network, &obs);
+        let mut chosen = vec![-1; rows];
+        let decided = network.choose(&obs, Choice::Greatest, &mut chosen).unwrap();
+        for ((row, out), action) in obs.chunks_exact(4).zip(out.chunks_exact(actions)).zip(chosen) {
+            let wanted = plainly(&network, row).pop().unwrap();
+            let scale = if has_values { 10.0 } else { wanted.iter().fold(0.5_f64, |scale, x| scale.max(x.abs())) };
+            for (one, wanted) in out.iter().zip(&wanted) {
+                prop_assert!((f64::from(*one) - wanted).abs() < 2e-6 * scale, "{one}, not {wanted}");
+            }
+            prop_assert!(!decided || wanted.iter().all(|&value| value <= wanted[action as usize]));
+        }
+    }
+
     #[test]
     fn passes_agree_with_plain_loops(
         seed: u64, rows in 0_usize..40, inputs in 1_usize..200, hidden in 1_usize..300, actions in 1_usize..10, kind in 0_usize..5,
@@ -149,7 +207,7 @@ fn constants_and_softmax() {
     let mut made = Made::new(1);
     let values = made.weights(3, 1.0);
     let constant = made.add(Node::Constant { values });
-    made.add(Node::Softmax { input: constant });
+    made.add(Node::Softmax { input: constant, size: None });
     let network = made.network(2);
     let wanted = plainly(&network, &[0.0, 0.0]).pop().unwrap();
     for row in forward(&network, &[0.0; 20]).chunks_exact(3) {
@@ -215,6 +273,29 @@ fn choices_that_are_near_or_not_finite_are_not_made() {
 }
 
 #[test]
+fn choices_by_probabilities_mind_the_errors_of_exponents() {
+    // Exponents of 10,000, of which single floats show the third digit: the probabilities differ by less than that.
+    let near = Network::new(2, vec![Node::Softmax { input: 0, size: None }]).unwrap();
+    let mut action = [-1];
+    assert!(!near.choose(&[10_000.0, 10_000.002], Choice::Greatest, &mut action).unwrap());
+    assert!(near.choose(&[0.0, 0.002], Choice::Greatest, &mut action).unwrap());
+    assert!(near.choose(&[10_000.0, 10_001.0], Choice::Greatest, &mut action).unwrap());
+
+    let mut made = Made::new(0);
+    made.kept.push(vec![0.0, 1.0]);
+    // SAFETY: the vector is kept.
+    let values = unsafe { Weights::new(made.kept[0].as_ptr(), 2) }.unwrap();
+    let input = made.add(Node::Softmax { input: 0, size: Some(2) });
+    made.add(Node::Expectation { input, values });
+    let expected = made.network(4);
+    assert!(!expected.choose(&[1e4, 1e4, 1e4, 10_000.002], Choice::Greatest, &mut action).unwrap());
+    assert!(expected.choose(&[0.0, 0.0, 0.0, 0.002], Choice::Greatest, &mut action).unwrap());
+    assert_eq!(action, [1]);
+    // Nearly all of the probability is at one value, which moves the expectation as little as it is far from there.
+    assert!(expected.choose(&[1e4, 1e4 - 30.0, 1e4, 1e4 - 5.0], Choice::Greatest, &mut action).unwrap());
+}
+
+#[test]
 fn clocks_draw_from_the_softmax() {
     let network = passing(3);
     let (logits, draws) = ([0.5_f32, -1.0, 2.0], 60_000);
@@ -250,7 +331,23 @@ fn networks_that_cannot_be_are_refused() {
         (2, vec![linear(0, 3)], "needs 6 weights, got 6"), // of which the bias has too few
         (0, vec![], "at least one in each slot"),
         (1 << 30, vec![], "a network has 1 to"),
-        (2, vec![Node::Dueling { advantage: 0, value: 0 }], "needs one value, got 2"),
+        (2, vec![linear(0, 3), Node::Dueling { advantage: 0, value: 1 }], "needs 6 weights"),
+        (3, vec![linear(0, 2), Node::Dueling { advantage: 0, value: 1 }], "needs groups of 2 numbers, got 3"),
+        (3, vec![Node::Softmax { input: 0, size: Some(2) }], "needs groups of 2 numbers, got 3"),
+        (3, vec![Node::Mean { input: 0, size: 0 }], "needs groups of 0 numbers, got 3"),
+        (2, vec![Node::Expectation { input: 0, values: bias }], "needs a softmax in groups of 2"),
+        (
+            2,
+            vec![Node::Softmax { input: 0, size: None }, Node::Expectation { input: 1, values: bias }],
+            "needs a softmax",
+        ),
+        (
+            6,
+            vec![Node::Softmax { input: 0, size: Some(3) }, Node::Expectation { input: 1, values: bias }],
+            "in groups of 2",
+        ),
+        (3, vec![Node::Product { input: 0, values: bias }], "needs 3 factors, got 2"),
+        (3, vec![linear(0, 2), Node::Sum { inputs: [0, 1] }], "adds 3 and 2 numbers"),
     ] {
         let error = Network::new(inputs, nodes).unwrap_err().to_string();
         assert!(error.contains(wanted), "{error}");

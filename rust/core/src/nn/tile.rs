@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::functions::softmax;
 use super::linear::{magnitude, product};
-use super::network::{Network, Node};
+use super::network::{Network, Node, Weights};
 use crate::error::Result;
 use crate::simd::{MulAdd, ProductKernel, run_products};
 use crate::vectors::filled;
@@ -56,12 +56,67 @@ impl Done<'_> {
                 let (advantage, value) = (self.scale_of::<L>(advantage), self.scale_of::<L>(value));
                 std::array::from_fn(|lane| 2.0 * advantage[lane] + value[lane])
             }
-            _ => {
-                let slots = &lanes[self.network.start(slot)..][..self.network.width(slot).unwrap_or(0)];
-                slots.iter().fold([0.0; L], |scale, row| std::array::from_fn(|lane| scale[lane].max(row[lane].abs())))
+            // Each probability has a relative error of twice the error of an exponent.
+            Some(Node::Softmax { input, .. }) => {
+                let (exponent, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
+                std::array::from_fn(|lane| (2.0 * exponent[lane] + 1.0) * largest[lane])
             }
+            Some(Node::Expectation { input, values }) => self.scale_of_expectation(input, slot, values),
+            Some(Node::Mean { input, .. }) => self.scale_of(input),
+            Some(Node::Product { input, values }) => {
+                let scale = self.scale_of::<L>(input);
+                let largest = each(values).fold(0.0_f32, |largest, value| largest.max(value.abs()));
+                scale.map(|scale| scale * largest)
+            }
+            Some(Node::Sum { inputs: [one, other] }) => {
+                let (one, other) = (self.scale_of::<L>(one), self.scale_of::<L>(other));
+                std::array::from_fn(|lane| one[lane] + other[lane])
+            }
+            Some(Node::Map { input, function }) => {
+                let (below, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
+                std::array::from_fn(|lane| function.steepness() * below[lane] + largest[lane])
+            }
+            Some(Node::Constant { .. }) | None => self.largest(slot),
         }
     }
+
+    /// The largest magnitude in a slot, in each lane.
+    fn largest<const L: usize>(&self, slot: usize) -> [f32; L] {
+        let (lanes, _) = self.numbers.as_chunks::<L>();
+        let slots = &lanes[self.network.start(slot)..][..self.network.width(slot).unwrap_or(0)];
+        slots.iter().fold([0.0; L], |scale, row| std::array::from_fn(|lane| scale[lane].max(row[lane].abs())))
+    }
+
+    /// The scale of expected values: relative errors of probabilities shift them by the distances of the values, and
+    /// sums of products are rounded.
+    fn scale_of_expectation<const L: usize>(&self, input: usize, slot: usize, values: Weights) -> [f32; L] {
+        let Some(Node::Softmax { input: exponents, .. }) = input.checked_sub(1).map(|k| self.network.nodes()[k]) else {
+            return [f32::INFINITY; L];
+        };
+        let (exponent, (lanes, _)) = (self.scale_of::<L>(exponents), self.numbers.as_chunks::<L>());
+        let width = |slot: usize| self.network.width(slot).unwrap_or(0);
+        let (probabilities, means) =
+            (&lanes[self.network.start(input)..][..width(input)], &lanes[self.network.start(slot)..][..width(slot)]);
+        let mut scale = [0.0_f32; L];
+        for (group, mean) in probabilities.chunks_exact(values.len()).zip(means) {
+            let (mut distance, mut size) = ([0.0_f32; L], [0.0_f32; L]);
+            for (probability, value) in group.iter().zip(each(values)) {
+                for lane in 0..L {
+                    distance[lane] += probability[lane] * (value - mean[lane]).abs();
+                    size[lane] += probability[lane] * value.abs();
+                }
+            }
+            scale =
+                std::array::from_fn(|lane| scale[lane].max((2.0 * exponent[lane] + 1.0) * distance[lane] + size[lane]));
+        }
+        scale
+    }
+}
+
+/// The numbers of somebody else, one after the other.
+fn each(weights: Weights) -> impl Iterator<Item = f32> {
+    // SAFETY: so many numbers are there.
+    (0..weights.len()).map(move |i| unsafe { *weights.data().add(i) })
 }
 
 impl Network {
@@ -137,11 +192,33 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
                     out.copy_from_slice(read(input));
                     function.apply(out.as_flattened_mut());
                 }
-                Node::Softmax { input } => {
+                Node::Softmax { input, size } => {
                     out.copy_from_slice(read(input));
-                    softmax(out);
+                    for group in out.chunks_exact_mut(size.unwrap_or(width)) {
+                        softmax(group);
+                    }
                 }
-                Node::Dueling { advantage, value } => dueling(read(advantage), &read(value)[0], out),
+                Node::Dueling { advantage, value } => dueling(read(advantage), read(value), out),
+                Node::Expectation { input, values } => {
+                    for (out, group) in out.iter_mut().zip(read(input).chunks_exact(values.len())) {
+                        *out = sum_of(group.iter().zip(each(values)));
+                    }
+                }
+                Node::Mean { input, size } => {
+                    for (out, group) in out.iter_mut().zip(read(input).chunks_exact(size)) {
+                        *out = sum_of(group.iter().map(|lanes| (lanes, 1.0))).map(|sum| sum / size as f32);
+                    }
+                }
+                Node::Product { input, values } => {
+                    for ((out, lanes), value) in out.iter_mut().zip(read(input)).zip(each(values)) {
+                        *out = lanes.map(|number| number * value);
+                    }
+                }
+                Node::Sum { inputs: [one, other] } => {
+                    for ((out, one), other) in out.iter_mut().zip(read(one)).zip(read(other)) {
+                        *out = std::array::from_fn(|lane| one[lane] + other[lane]);
+                    }
+                }
                 Node::Constant { values } => {
                     for (i, lanes) in out.iter_mut().enumerate() {
                         // SAFETY: as many numbers as the slot is wide.
@@ -153,17 +230,33 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
     }
 }
 
+/// The sum of the products of lanes and numbers.
 #[inline(always)]
-fn dueling<const L: usize>(advantage: &[[f32; L]], value: &[f32; L], out: &mut [[f32; L]]) {
-    let mut sum = [0.0_f32; L];
-    for lanes in advantage {
+fn sum_of<'a, const L: usize>(terms: impl Iterator<Item = (&'a [f32; L], f32)>) -> [f32; L] {
+    let mut sum = [0.0_f64; L];
+    for (lanes, factor) in terms {
         for lane in 0..L {
-            sum[lane] += lanes[lane];
+            sum[lane] += f64::from(lanes[lane]) * f64::from(factor);
         }
     }
-    for (out, lanes) in out.iter_mut().zip(advantage) {
-        for lane in 0..L {
-            out[lane] = value[lane] + lanes[lane] - sum[lane] / advantage.len() as f32;
+    sum.map(|sum| sum as f32)
+}
+
+/// Writes action values, of one number for each action or several.
+#[inline(always)]
+fn dueling<const L: usize>(advantage: &[[f32; L]], value: &[[f32; L]], out: &mut [[f32; L]]) {
+    let (size, actions) = (value.len(), (advantage.len() / value.len()) as f32);
+    for (k, value) in value.iter().enumerate() {
+        let mut sum = [0.0_f32; L];
+        for lanes in advantage[k..].iter().step_by(size) {
+            for lane in 0..L {
+                sum[lane] += lanes[lane];
+            }
+        }
+        for (out, lanes) in out[k..].iter_mut().step_by(size).zip(advantage[k..].iter().step_by(size)) {
+            for lane in 0..L {
+                out[lane] = value[lane] + lanes[lane] - sum[lane] / actions;
+            }
         }
     }
 }

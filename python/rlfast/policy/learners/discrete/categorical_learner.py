@@ -11,6 +11,7 @@ from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.native.choosers import Chooser, ExpectationChooser
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.net.common import device_of
 
@@ -54,6 +55,12 @@ class CategoricalLearner(QLearner):
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
         """Return the expected returns, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values((logits * self.support).sum(dim=2), mask)
+
+    def _make_chooser(self) -> Chooser:
+        names = self.methods_that_choose(CategoricalLearner, "compute_q_value")
+        return self.for_all_actions(
+            ExpectationChooser(self, names, ("max_action_num",), atoms=len(self.support), values="support")
+        )
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the probabilities of the returns after the last reward, ``[B, N]``."""

@@ -209,7 +209,14 @@ class QLearner(ReplayLearner):
 
     def _make_chooser(self) -> Chooser:
         names = self.methods_that_choose(QLearner, "compute_q_value")
-        chooser = Chooser(self, names, ("max_action_num",))
+        return self.for_all_actions(Chooser(self, names, ("max_action_num",)))
+
+    def for_all_actions(self, chooser: Chooser) -> Chooser:
+        """Return a chooser that has a number for each action.
+
+        :param chooser: the chooser.
+        :raises NotNativeError: it has more or fewer.
+        """
         if chooser.network.outputs != self.max_action_num:
             raise NotNativeError("the number of actions is not the number of outputs of the network")
         return chooser
