@@ -168,5 +168,5 @@ def test_the_added_layer_has_the_size_of_its_name():
     frames = torch.zeros(2, 4, 84, 84)
     assert DQNet(4, 84, 84, 6, features_only=True, output_dim_added_layer=10)(frames)[0].shape == (2, 10)
     assert DQNet(4, 84, 84, 6)(frames)[0].shape == (2, 6)
-    with pytest.raises(ValueError, match="features_only"):
-        DQNet(4, 84, 84, 6, output_dim_added_layer=10)
+    with pytest.warns(UserWarning, match="features_only"):
+        assert DQNet(4, 84, 84, 6, output_dim_added_layer=10).output_dim == 6

@@ -25,8 +25,16 @@ def test_features_alone():
     assert NatureCNN(4, 84, 84, features_only=True).output_dim == 64 * 7 * 7
     net = NatureCNN(4, 84, 84, features_only=True, output_dim=256)
     assert net(torch.zeros(1, 4, 84, 84))[0].shape == (1, net.output_dim) == (1, 256)
-    with pytest.raises(ValueError, match="set features_only=True"):
-        NatureCNN(4, 84, 84, 6, output_dim=256)
+    with pytest.warns(UserWarning, match="set features_only=True"):  # Tianshou ignores it
+        net = NatureCNN(4, 84, 84, 6, output_dim=256)
+    assert net(torch.zeros(1, 4, 84, 84))[0].shape == (1, net.output_dim) == (1, 6)
+
+
+@pytest.mark.parametrize("kind", [DQN, C51, Rainbow, QRDQN])
+def test_the_info_may_be_given_by_its_place(kind):
+    net, frames = kind(4, 84, 84, 6), torch.zeros(2, 4, 84, 84)
+    for network in (net.eval(), scale_obs(net)):
+        assert torch.equal(network(frames, None, {})[0], network(frames)[0])
 
 
 def test_convolutions_may_have_other_channels():

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import AreaResize, grey
+from rlfast.utils.arguments.checks import ArgumentError
 
 Obs = NDArray[Any]
 Step = tuple[Obs, SupportsFloat, bool, bool, dict[str, Any]]
@@ -36,16 +37,16 @@ class NoopResetEnv(Wrapper):
 
     :param env: the environment, whose action 0 does nothing.
     :param noop_max: the greatest number of these steps; the least is 1. Default: 30.
-    :raises ValueError: action 0 does something, or ``noop_max`` is less than 1.
+    :raises ArgumentError: action 0 does something, or ``noop_max`` is less than 1.
     """
 
     def __init__(self, env: Env, noop_max: int = 30) -> None:
         super().__init__(env)
         if noop_max < 1:
-            raise ValueError(f"noop_max must be at least 1, got {noop_max}")
+            raise ArgumentError(f"noop_max must be at least 1, got {noop_max}")
         meanings = _action_meanings(env)
         if meanings and meanings[_NOOP] != "NOOP":
-            raise ValueError(f"NoopResetEnv needs an environment whose action 0 is NOOP, got {meanings}")
+            raise ArgumentError(f"NoopResetEnv needs an environment whose action 0 is NOOP, got {meanings}")
         self.noop_max = noop_max
 
     def reset(self, **kwargs: Any) -> Reset:
@@ -66,13 +67,13 @@ class MaxAndSkipEnv(Wrapper):
 
     :param env: the environment.
     :param skip: number of repetitions, 1 or more. Default: 4.
-    :raises ValueError: ``skip`` is less than 1.
+    :raises ArgumentError: ``skip`` is less than 1.
     """
 
     def __init__(self, env: Env, skip: int = 4) -> None:
         super().__init__(env)
         if skip < 1:
-            raise ValueError(f"skip must be at least 1, got {skip}")
+            raise ArgumentError(f"skip must be at least 1, got {skip}")
         self._skip = skip
 
     def step(self, action: Any) -> Step:
@@ -136,14 +137,14 @@ class FireResetEnv(Wrapper):
     """Begins an episode with the action FIRE, for games that wait for it.
 
     :param env: the environment, whose action 1 is FIRE.
-    :raises ValueError: action 1 is another one.
+    :raises ArgumentError: action 1 is another one.
     """
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
         meanings = _action_meanings(env)
         if meanings[_FIRE:2] != ["FIRE"]:
-            raise ValueError(f"FireResetEnv needs an environment whose action 1 is FIRE, got {meanings}")
+            raise ArgumentError(f"FireResetEnv needs an environment whose action 1 is FIRE, got {meanings}")
 
     def reset(self, **kwargs: Any) -> Reset:
         """Resets, and takes the action FIRE. A game that ends with it is reset.
@@ -232,13 +233,13 @@ class FrameStack(Wrapper):
 
     :param env: the environment, with observations in a Box.
     :param n_frames: number of observations in a stack, 1 or more.
-    :raises ValueError: ``n_frames`` is less than 1.
+    :raises ArgumentError: ``n_frames`` is less than 1.
     """
 
     def __init__(self, env: Env, n_frames: int) -> None:
         super().__init__(env)
         if n_frames < 1:
-            raise ValueError(f"n_frames must be at least 1, got {n_frames}")
+            raise ArgumentError(f"n_frames must be at least 1, got {n_frames}")
         space: Any = env.observation_space
         self.n_frames = n_frames
         self.frames = deque[Obs](maxlen=n_frames)

@@ -9,6 +9,7 @@ from torch import nn
 
 from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
 from rlfast.utils.net.discrete import NoisyLinear
+from rlfast.utils.warning import warn_user
 
 NATURE_CHANNELS = (32, 64, 64)
 """The number of output channels of each convolution of :class:`NatureCNN`."""
@@ -30,7 +31,7 @@ class NatureCNN(NetBase):
     :param scale: a factor of the observations; ``1 / 255`` for bytes that were not scaled before. Default: 1.
     :param channels: the number of output channels of each of the three convolutions. Default: 32, 64, 64, as in the
         paper.
-    :raises ValueError: ``output_dim`` is given without ``features_only``, or ``channels`` are not three.
+    :raises ValueError: ``channels`` are not three.
 
     >>> NatureCNN(4, 84, 84, action_shape=6)(torch.zeros(2, 4, 84, 84, dtype=torch.uint8))[0].shape
     torch.Size([2, 6])
@@ -51,7 +52,7 @@ class NatureCNN(NetBase):
         channels: Sequence[int] = NATURE_CHANNELS,
     ) -> None:
         if output_dim is not None and not features_only:
-            raise ValueError(f"output_dim={output_dim} is a size of features: set features_only=True")
+            warn_user(f"output_dim={output_dim} has no effect: it is a size of features, set features_only=True")
         if len(channels) != len(NATURE_CHANNELS):
             raise ValueError(f"channels must be three numbers, such as {NATURE_CHANNELS}, got {channels!r}")
         super().__init__()
@@ -81,12 +82,14 @@ class NatureCNN(NetBase):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: Any = None,
+        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
         **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: an array or tensor ``[batch, c, h, w]`` of any dtype; moved to the device before it is converted.
         :param state: returned unchanged.
+        :param info: ignored.
         :return: the output ``[batch, output_dim]``, and ``state``.
         """
         x = torch.as_tensor(obs, device=device_of(self.net)).to(dtype_of(self.net))
@@ -112,15 +115,18 @@ class _OfEachAction(NatureCNN):
         self.action_num, self._number = size_of(action_shape), number
         super().__init__(c, h, w, self.action_num * number, device, scale=scale)
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+    ) -> tuple[torch.Tensor, Any]:
         """Compute the outputs.
 
         :param obs: ``[batch, c, h, w]``.
         :param state: returned unchanged.
+        :param info: ignored.
         :param kwargs: not used.
         :return: outputs ``[batch, actions, number]``, and ``state``.
         """
-        outputs, state = super().forward(obs, state, **kwargs)
+        outputs, state = super().forward(obs, state, info, **kwargs)
         return outputs.view(-1, self.action_num, self._number), state
 
 
@@ -153,15 +159,18 @@ class C51(_OfEachAction):
         super().__init__(c, h, w, action_shape, num_atoms, device, scale)
         self.num_atoms = num_atoms
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+    ) -> tuple[torch.Tensor, Any]:
         """Compute the probabilities.
 
         :param obs: ``[batch, c, h, w]``.
         :param state: returned unchanged.
+        :param info: ignored.
         :param kwargs: not used.
         :return: probabilities ``[batch, actions, num_atoms]``, and ``state``.
         """
-        logits, state = super().forward(obs, state, **kwargs)
+        logits, state = super().forward(obs, state, info, **kwargs)
         return logits.softmax(dim=-1), state
 
 
@@ -211,15 +220,18 @@ class Rainbow(NatureCNN):
         self.output_dim = self.action_num * num_atoms
         self.to(device)
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+    ) -> tuple[torch.Tensor, Any]:
         """Compute the probabilities.
 
         :param obs: ``[batch, c, h, w]``.
         :param state: returned unchanged.
+        :param info: ignored.
         :param kwargs: not used.
         :return: probabilities ``[batch, actions, num_atoms]``, and ``state``.
         """
-        features, state = super().forward(obs, state, **kwargs)
+        features, state = super().forward(obs, state, info, **kwargs)
         logits = self.Q(features).view(-1, self.action_num, self.num_atoms)
         if self.V is not None:
             logits = logits - logits.mean(dim=1, keepdim=True) + self.V(features).view(-1, 1, self.num_atoms)
@@ -268,16 +280,20 @@ class ScaledObsInputActionReprNet(NetBase[Any]):
         self.module, self.denom = module, denom
         self.output_dim = module.output_dim
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+    ) -> tuple[torch.Tensor, Any]:
         """Compute the network's output for ``obs / denom``.
 
         :param obs: ``[batch, ...]``.
         :param state: given to the network.
+        :param info: given to the network, if it is not None.
         :param kwargs: given to the network.
         :return: the output, and the network's hidden state.
         """
         scaled = torch.as_tensor(obs, device=device_of(self.module)).to(dtype_of(self.module)) / self.denom
-        output: tuple[torch.Tensor, Any] = self.module(scaled, state, **kwargs)
+        given = kwargs if info is None else {"info": info, **kwargs}
+        output: tuple[torch.Tensor, Any] = self.module(scaled, state, **given)
         return output
 
 
