@@ -357,6 +357,11 @@ def test_reset_does_what_it_is_asked_to():
     assert (len(c.buffer), c.collect_step, c.collect_episode, c.collect_time) == (0, 0, 0, 0.0)
     c.collect(n_step=1, reset_before_collect=True)
     assert c.buffer[0].obs.tolist() == [3.0, 0.0]
+    for keep, length in (({}, 4), ({"keep_statistics": True}, 5)):
+        c.reset_env()
+        c.collect(n_step=1)
+        c.reset_buffer(**keep)
+        assert (len(c.buffer), c.collect(n_step=4).lens.tolist()) == (0, [length])
 
 
 def test_reset_arguments_are_passed_on_and_a_seed_is_used_once_in_each_environment():

@@ -122,6 +122,18 @@ def test_a_reset_of_the_users_own_may_take_other_arguments(signature):
             self.given = (), {}
             super().reset(reset_buffer=False)
 
+    class Renamed(Collector):
+        def reset(self, clear=True):
+            self.given = clear
+            super().reset(clear)
+
+    class Later(Collector):
+        def reset(self, other=None, reset_buffer=True):
+            self.given = other, reset_buffer
+            super().reset(reset_buffer)
+
+    assert collector(Scripted(), kind=Renamed).given is False
+    assert collector(Scripted(), kind=Later).given == (None, False)
     assert collector(Scripted(), kind=Own).given == ((), {"reset_buffer": False})
     assert collector(Scripted(), kind=Bare).given == ((), {})
 
@@ -149,24 +161,34 @@ def test_a_reset_of_the_environments_of_the_users_own_is_called_where_all_begin(
     c.evaluate(1)
     assert c.resets == 3
 
+    class Bare(Collector):
+        def reset_env(self):
+            return super().reset_env()
+
+    collector(env, kind=Bare).reset()
+
+
+class Constant(BaseCollector):
+    """Always takes action 2."""
+
+    def reset_env(self, gym_reset_kwargs=None):
+        self.obs, info = super().reset_env(gym_reset_kwargs)
+        return self.obs, info
+
+    def _collect(self, n_step=None, n_episode=None, random=False, render=None, gym_reset_kwargs=None):
+        self.given = gym_reset_kwargs
+        for _ in range(n_step // self.env_num):
+            act = np.full(self.env_num, 2)
+            obs_next, rew, terminated, truncated, info = self.env.step(act)
+            row = Batch(obs=self.obs, act=act, rew=rew, terminated=terminated, truncated=truncated,
+                        obs_next=obs_next, info=info)  # fmt: skip
+            self.buffer.add(row, buffer_ids=np.arange(self.env_num))
+            self.obs = obs_next
+        self.collect_step += n_step
+        return CollectStats(n_collected_steps=n_step)
+
 
 def test_a_collector_may_collect_in_its_own_way():
-    class Constant(BaseCollector):
-        def reset_env(self, gym_reset_kwargs=None):
-            self.obs, info = super().reset_env(gym_reset_kwargs)
-            return self.obs, info
-
-        def _collect(self, n_step=None, n_episode=None, random=False, render=None, gym_reset_kwargs=None):
-            for _ in range(n_step // self.env_num):
-                act = np.full(self.env_num, 2)
-                obs_next, rew, terminated, truncated, info = self.env.step(act)
-                row = Batch(obs=self.obs, act=act, rew=rew, terminated=terminated, truncated=truncated,
-                            obs_next=obs_next, info=info)  # fmt: skip
-                self.buffer.add(row, buffer_ids=np.arange(self.env_num))
-                self.obs = obs_next
-            self.collect_step += n_step
-            return CollectStats(n_collected_steps=n_step)
-
     c = collector(Scripted(9), Scripted(9), kind=Constant)
     assert c.collect(n_step=4).n_collected_steps == 4
     assert c.buffer[:].act.tolist() == [2] * 4
@@ -174,6 +196,35 @@ def test_a_collector_may_collect_in_its_own_way():
     assert c.action_space == c.env.action_space
     with pytest.raises(TypeError, match="abstract"):
         BaseCollector(ScriptedPolicy(), vector(Scripted()))
+
+
+def test_such_a_collector_resets_its_environments_once():
+    env = Scripted(9, info={"lives": 2})
+    c = collector(env, kind=Constant)
+    assert [c.exploration_noise, c.raise_on_nan_in_buffer, c.is_closed] == [False] * 3
+    c.collect(n_step=1, gym_reset_kwargs={"options": {"x": 1}})
+    c.collect(n_step=1)
+    assert [one["options"] for one in env.reset_kwargs] == [{"x": 1}]
+    c.env = vector(env)
+    assert c.reset_env()[1].tolist() == [{"lives": 2}]
+    c.collect(n_step=1)
+    assert env.resets == 2
+    c.collect(n_step=1, reset_before_collect=True, gym_reset_kwargs={"seed": 3, "options": {}})
+    assert (env.reset_kwargs[-1]["seed"], c.given) == (3, {"options": {}})
+    assert len(c.buffer) == 4
+
+
+def test_such_a_collector_may_reset_its_environments_in_its_own_way():
+    class Own(Constant):
+        def reset_env(self, gym_reset_kwargs=None):
+            self.obs, info = self.env.reset()
+            return self.obs, info
+
+    env = Scripted(9)
+    c = collector(env, kind=Own)
+    c.collect(n_step=1)
+    c.collect(n_step=1)
+    assert env.resets == 1
 
 
 # -- what the collector holds ------------------------------------------------------------------------------------------
