@@ -69,11 +69,25 @@ def test_without_a_distribution_there_is_none():
     assert seen[1] is None
 
 
+def test_without_a_row_for_each_action_there_is_no_distribution():
+    seen = []
+    envs = DummyVectorEnv([lambda: Scripted(2), lambda: Scripted(3)], autoreset_mode="NEXT_STEP")
+    c = Collector(Coin(), envs, VectorReplayBuffer(20, 2), on_step_hook=lambda actions, _: seen.append(actions))
+    c.collect(n_step=6)
+    assert [(len(actions.act), actions.dist is None) for actions in seen] == [
+        (2, False),
+        (2, False),
+        (1, True),
+        (1, True),
+    ]
+
+
 def test_the_step_hook_changes_what_is_stored():
     class Shaped(StepHook):
         def __call__(self, action_batch, rollout_batch):
             rollout_batch.rew = rollout_batch.rew * 10 + action_batch.act
             rollout_batch["half"] = rollout_batch.obs[:, 1] / 2
+            rollout_batch.done = np.ones(len(rollout_batch), bool)  # the two flags tell it
 
     c = collector(Scripted(2), policy=ScriptedPolicy(act=lambda batch: np.ones(len(batch.obs), int)))
     assert c.get_on_step_hook() is None
@@ -82,6 +96,7 @@ def test_the_step_hook_changes_what_is_stored():
     stats = c.collect(n_episode=1)
     assert c.buffer[:].rew.tolist() == [11.0, 11.0]
     assert c.buffer[:].half.tolist() == [0.0, 0.5]
+    assert c.buffer[:].done.tolist() == [False, True]
     assert stats.returns.tolist() == [22.0]
     c.set_on_step_hook(None)
     assert c.collect(n_episode=1).returns.tolist() == [2.0]
@@ -144,6 +159,30 @@ def test_integers_and_objects_can_be_added():
     assert set(c.buffer[:].name) == {"row"}
 
 
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([1, 2], np.float64),
+        (np.array([1.5, 2.5], np.float32), np.float32),
+        ([True, False], np.float32),
+        ([[1.0, 2.0], [3.0, 4.0]], np.float64),
+        (["a", "b"], object),
+        ([None, 3], object),
+    ],
+)
+def test_rows_of_other_episodes_have_no_value_of_a_new_field(values, dtype):
+    c = collector(Scripted(2))
+    c.collect(n_episode=1)
+    c.set_on_episode_done_hook(lambda _: {"x": values})
+    c.collect(n_episode=1)
+    rows = c.buffer[:].x
+    assert rows.dtype == dtype
+    assert rows[2:].tolist() == np.asarray(values).tolist()
+    before = rows[:2]
+    assert (before == None).all() if dtype is object else np.isnan(before).all()  # noqa: E711 (of each element)
+    assert rows.shape == (4, *np.shape(values)[1:])
+
+
 def test_several_episode_hooks_as_one():
     def length(episode):
         return {"length": np.full(len(episode), float(len(episode)))}
@@ -197,7 +236,7 @@ class Noting(CollectStats):
 
     def update_at_episode_done(self, episode_batch, episode_return, refresh_sequence_stats=False):
         super().update_at_episode_done(episode_batch, episode_return, refresh_sequence_stats)
-        self.firsts.append(episode_batch.obs[0, 1])
+        self.firsts.append(episode_batch.obs[0, 1] + episode_batch.get("bonus", [0.0])[0])
 
 
 def test_statistics_of_the_users_own_are_told_of_all():
@@ -214,6 +253,8 @@ def test_statistics_of_the_users_own_are_told_of_all():
     assert type(again) is Noting
     assert again.n_collected_episodes == 2
     assert c.collect_step == 6 + again.n_collected_steps
+    c.set_on_episode_done_hook(lambda episode: {"bonus": np.full(len(episode), 7.0)})
+    assert c.evaluate(2).firsts == [7.0, 7.0]
 
 
 def test_statistics_of_the_users_own_count_what_the_buffer_has_forgotten():

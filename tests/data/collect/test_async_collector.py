@@ -113,6 +113,20 @@ def test_reset_env_takes_back_what_was_asked():
         assert (rows.terminated | rows.truncated)[begins - 1].all()
 
 
+def test_a_step_may_fail_while_it_is_taken_back():
+    c = collector(Scripted(3), Scripted(9), Scripted(9))
+    c.collect(n_step=4)
+    recv = c.env.recv
+
+    def failing(*args):
+        recv(*args)
+        raise RuntimeError("it broke")
+
+    c.env.recv = failing
+    c.reset_env()
+    assert c.env.waiting_id == []
+
+
 def test_an_environment_that_was_stepping_begins_anew_from_a_state():
     first, second = (collector(Scripted(9), Scripted(9), Scripted(9), wait_num=1) for _ in range(2))
     first.collect(n_step=4)

@@ -1,6 +1,7 @@
 import re
 from functools import reduce
 from operator import getitem
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -195,6 +196,11 @@ def test_random_steps_end_what_the_policy_remembers():
     c.collect(n_step=2)
     assert [None if state is None else state.tolist() for state in policy.states] == [None, [1], [0], [1]]
     assert c.buffer[:].policy.hidden_state.tolist() == [0, 1, 0, 0, 0, 1]
+    two = collector(Scripted(9), Scripted(9), policy=policy)
+    two.collect(n_step=4)
+    two.collect(n_step=1, exact=True, random=True)  # of the first environment alone
+    two.collect(n_step=2)
+    assert policy.states[-1].tolist() == [0, 2]
 
 
 def test_hidden_states_of_objects_begin_as_none():
@@ -243,6 +249,17 @@ def test_steps_are_rounded_up_to_whole_vector_steps_unless_exact():
 
 
 @pytest.mark.pitfall("E11")
+def test_rows_that_must_not_be_lost_are_not_overwritten():
+    c = collector(Scripted(9), Scripted(9), size=3)
+    c.collect(n_step=4)
+    with c.without_overwriting():
+        c.collect(n_step=1, exact=True)
+        with pytest.raises(ValueError, match="environment 0 has filled the 3 rows that the buffer has for it"):
+            c.collect(n_step=6)
+    assert c.collect_step == 5
+    c.collect(n_step=8)
+
+
 def test_episodes_go_on_between_collects_of_steps():
     c = collector(Scripted(3), Scripted(4))
     for _ in range(6):
@@ -288,6 +305,18 @@ def test_after_episodes_all_environments_start_afresh():
     assert c.buffer.buffers[1].next(0) == 0
 
 
+def test_times_and_episodes_are_summed(monkeypatch):
+    slept, times = [], iter([10.0, 12.0, 20.0, 20.5, 30.0, 30.0])
+    clock = SimpleNamespace(perf_counter=lambda: next(times), sleep=slept.append)
+    monkeypatch.setattr("rlfast.data.collect.collector.time", clock)
+    c = collector(Scripted(2))
+    assert c.collect(n_episode=1, render=-1).collect_time == 2.0
+    assert c.collect(n_episode=2, render=0.25).collect_time == 0.5
+    assert (c.collect_time, c.collect_episode, c.collect_step) == (2.5, 3, 6)
+    assert slept == [0.0] * 2 + [0.25] * 4
+    assert np.isfinite(c.collect(n_episode=1).collect_speed)
+
+
 def test_statistics_of_nothing():
     stats = collector(Scripted(9)).collect(n_step=3)
     assert stats.returns_stat is stats.lens_stat is None
@@ -320,6 +349,17 @@ def test_evaluation_of_random_lengths_has_the_right_mean(repeats):
     c.env.seed(0)
     means = np.array([c.evaluate(10).returns_stat.mean for _ in range(repeats)])
     assert abs(means.mean() - 50.5) < 3 * 49.5 / np.sqrt(10 * repeats)  # the first ten to end would give 40.1
+
+
+def test_evaluation_takes_the_options_of_a_collect():
+    policy, env = ScriptedPolicy(), Scripted(2)
+    c = collector(env, policy=policy)
+    c.evaluate(1, random=True)
+    assert policy.seen == []
+    c.evaluate(1, gym_reset_kwargs={"options": {"x": 1}})
+    assert (len(policy.seen), env.reset_kwargs[-1]["options"]) == (2, {"x": 1})
+    with pytest.raises(TypeError, match=r"^gym_reset_kwargs must be a dict or None, got 3"):
+        c.evaluate(1, gym_reset_kwargs=3)
 
 
 def test_evaluation_starts_new_episodes_and_leaves_new_ones_to_come():

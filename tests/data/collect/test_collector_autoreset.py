@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rlfast.data import Collector, VectorReplayBuffer
-from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
+from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv, VectorEnvNormReward
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.info import Info
 from scripted import Scripted, ScriptedPolicy
@@ -93,9 +93,10 @@ def test_the_hidden_state_of_a_new_episode_starts_at_zero(mode):
 
 
 class Broken(BaseVectorEnv):
-    """Environment 1 breaks in its third step and is rebuilt."""
+    """Environments that break in some steps, counted from 1, and are rebuilt; here the second does so in the third."""
 
-    def __init__(self) -> None:
+    def __init__(self, breaks=((3, 1),)) -> None:
+        self.breaks = breaks
         super().__init__(
             [lambda: Scripted(5)] * 2,
             DummyEnvWorker,
@@ -106,13 +107,14 @@ class Broken(BaseVectorEnv):
     def recv(self, min_ready=None, timeout=None):
         rows = super().recv(min_ready, timeout)
         self.count += 1
-        if self.count != 3:
+        ids = [env for step, env in self.breaks if step == self.count]
+        if not ids:
             return rows
-        obs, info = self.reset_rows([1])
-        fresh = rows.obs.copy()
-        fresh[1] = obs[0]
-        return Rows(rows.env_id, fresh, rows.obs_next, rows.rew, rows.terminated, np.array([False, True]),
-                    Info.of([{}, *info.dicts()]), valid=np.array([True, False]))  # fmt: skip
+        obs, _ = self.reset_rows(ids)
+        fresh, broken = rows.obs.copy(), np.isin([0, 1], ids)
+        fresh[ids] = obs
+        return Rows(rows.env_id, fresh, rows.obs_next, rows.rew, rows.terminated, broken, Info.of([{}, {}]),
+                    valid=~broken)  # fmt: skip
 
 
 @pytest.mark.pitfall("E5")
@@ -126,6 +128,21 @@ def test_a_step_in_which_an_environment_broke_is_not_learned_from():
     assert second.terminated.tolist() == [False] * 6 + [True, False]
     assert stats.lens.tolist() == [5, 5]  # the broken episode is in no statistics
     assert stats.n_collected_steps == 17
+
+
+def test_steps_in_which_all_environments_broke_end_no_episode():
+    collector = Collector(ScriptedPolicy(), Broken([(2, 0), (2, 1), (4, 0), (4, 1)]), VectorReplayBuffer(40, 2))
+    stats = collector.collect(n_episode=2)
+    assert (stats.n_broken_episodes, stats.n_collected_episodes, stats.lens.tolist()) == (4, 2, [5, 5])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_returns_are_of_the_rewards_before_they_were_normalized(mode):
+    env = VectorEnvNormReward(DummyVectorEnv([lambda: Scripted(2), lambda: Scripted(3)], autoreset_mode=mode))
+    collector = Collector(ScriptedPolicy(), env, VectorReplayBuffer(40, 2))
+    stats = collector.evaluate(4)
+    assert sorted(stats.returns.tolist()) == [2.0, 2.0, 3.0, 3.0]
+    assert not (collector.buffer[:].rew == 1).all()
 
 
 def test_tuples_of_observations_are_stored_by_position():

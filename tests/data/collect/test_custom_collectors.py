@@ -160,12 +160,17 @@ def test_a_reset_of_the_environments_of_the_users_own_is_called_where_all_begin(
     assert env.reset_kwargs[-1] == {"seed": 3, "options": {"number": 2}}
     c.evaluate(1)
     assert c.resets == 3
+    c.collect(n_episode=2, gym_reset_kwargs={"seed": 4, "options": {"x": 1}})
+    assert env.reset_kwargs[-2:] == [{"seed": seed, "options": {"x": 1}} for seed in (4, None)]
 
     class Bare(Collector):
         def reset_env(self):
             return super().reset_env()
 
-    collector(env, kind=Bare).reset()
+    bare = collector(env, kind=Bare)
+    bare.reset()
+    bare.collect(n_episode=1)
+    bare.collect(n_episode=1)
 
 
 class Constant(BaseCollector):
@@ -332,7 +337,8 @@ class Forward:
     """A policy with a ``forward`` and no base class of rlfast."""
 
     def forward(self, batch, state=None):
-        return {"act": [1] * len(batch.obs)}
+        self.state = state
+        return {"act": [1] * len(batch.obs), "state": np.ones(len(batch.obs))}
 
     def map_action(self, act):
         return act
@@ -342,6 +348,7 @@ def test_a_policy_needs_what_is_used_of_it():
     c = collector(Scripted(3), policy=Forward())
     assert c.collect(n_step=3).n_collected_steps == 3
     assert c.buffer[:].act.tolist() == [1, 1, 1]
+    assert c.policy.state.tolist() == [1.0]
     with pytest.raises(TypeError, match="random actions need a policy with map_action_inverse, got"):
         c.collect(n_step=1, random=True)
     assert len(c.buffer) == 3

@@ -10,7 +10,15 @@ from torch import nn
 
 import rlfast
 from rlfast._core import collect
-from rlfast.data import Batch, Collector, CollectStats, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.data import (
+    Batch,
+    CachedReplayBuffer,
+    Collector,
+    CollectStats,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
 from rlfast.policy import DiscreteSACPolicy, DQNPolicy, PGPolicy, RandomPolicy, SACPolicy, TD3Policy
 from rlfast.utils.net import continuous
@@ -18,6 +26,7 @@ from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam
+from scripted import ScriptedPolicy
 
 ENVS = 4
 SPACE = gym.spaces.Discrete(2)
@@ -223,6 +232,8 @@ def test_rows_that_must_not_be_lost_are_not_overwritten(envs, make):
     with one.without_overwriting(), pytest.raises(ValueError, match="has filled the 20 rows"):
         one.collect(n_step=ENVS * 30)
     assert one.collect_step == 8
+    with one.without_overwriting(), pytest.raises(ValueError, match="has filled the 20 rows"):
+        one.collect(n_episode=ENVS * 30)
     with one.without_overwriting():
         one.collect(n_step=ENVS * 17)  # some make more where others only reset
 
@@ -280,6 +291,23 @@ class Own(Collector):
         return super()._store(*args, **kwargs)
 
 
+class OwnBuffer(VectorReplayBuffer):
+    def add(self, *args, **kwargs):
+        return super().add(*args, **kwargs)
+
+
+def patched() -> VectorReplayBuffer:
+    buffer = VectorReplayBuffer(80, ENVS)
+    buffer.add = buffer.add
+    return buffer
+
+
+def remembering() -> Collector:
+    one = collector(dqn(), native(), "auto")
+    one._state = np.zeros(ENVS)
+    return one
+
+
 @pytest.mark.parametrize(
     ("make", "how"),
     [
@@ -294,12 +322,46 @@ class Own(Collector):
         (lambda: collector(dqn(), native(), "auto", on_episode_done_hook=lambda _: None), "there are hooks"),
         (lambda: collector(RandomPolicy(action_space=SPACE), native(), "auto"), "does not act in Rust"),
         (lambda: Own(dqn(), native(), VectorReplayBuffer(80, ENVS)), "Own has methods of its own"),
+        (lambda: collector(ScriptedPolicy(), native(), "auto"), "by torch: ScriptedPolicy has no native_chooser"),
+        (remembering, "by torch: there are hidden states"),
+        (lambda: collector(dqn(), NativeVectorEnv("Blackjack-v1", ENVS), "auto"), "that are not float32"),
+        (lambda: collector(dqn(), native(), "auto", CachedReplayBuffer(ReplayBuffer(80), ENVS, 20)),
+         "rows of a CachedReplayBuffer are added in Python"),
+        (lambda: collector(dqn(), native(), "auto", OwnBuffer(80, ENVS)), "the buffer has a method of its own"),
+        (lambda: collector(dqn(), native(), "auto", patched()), "the buffer has a method of its own"),
+        (lambda: collector(dqn(), native(), "auto", VectorReplayBuffer(80, ENVS, stack_num=2, save_only_last_obs=True)),
+         "rows are added in Python"),
+        (lambda: collector(dqn(), NativeVectorEnv("Pendulum-v1", ENVS), "auto"), "do not count actions from 0"),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*_space:UserWarning")  # of environments that the policy is not made for
 def test_the_representation_tells_how_actions_are_chosen(make, how):
-    text = repr(make())
+    one = make()
+    text = repr(one)
     assert how in text
-    assert f"{ENVS} environments" in text
+    assert text.startswith(f"{type(one).__name__}({type(one.policy).__name__}, {ENVS} environments, ")
+
+
+def test_a_ring_of_a_buffer_is_filled_in_python():
+    one = Collector(dqn(), NativeVectorEnv("CartPole-v1", 1), VectorReplayBuffer(40, 2).buffers[1])
+    assert "rows are added in Python" in repr(one)
+
+
+def test_options_of_a_collect_count():
+    wanted, found = (collector(dqn(1.0), native(), mode) for mode in (False, True))
+    for one in (wanted, found):
+        one.exploration_noise = False
+        one.collect(n_step=ENVS * 10, gym_reset_kwargs={"seed": 1, "options": {"low": 0.0, "high": 1e-9}})
+        one.collect(n_step=ENVS * 60, gym_reset_kwargs={"options": {"low": 0.0, "high": 1e-9}})
+    assert np.array_equal(found.buffer.act, wanted.buffer.act)
+    assert np.array_equal(found.buffer.obs, wanted.buffer.obs)
+    frames = []
+    found.env.render = lambda: frames.append(1)
+    found._envs.render = found.env.render
+    found.collect(n_step=ENVS * 3, render=1e-9)
+    assert len(frames) == 3
+    with pytest.raises(ValueError, match="native_acting is True, but no_grad is False"):
+        found.collect(n_step=4, no_grad=False)
 
 
 def test_other_native_environments_are_stepped_one_by_one():

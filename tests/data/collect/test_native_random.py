@@ -67,6 +67,9 @@ def test_one_call_takes_all_steps_but_the_last(make, mode, calls):
     one = collector(make(), cart_poles(mode))
     one.collect(n_step=60 * ENVS, random=True)
     assert sum(calls) >= 59  # with steps that only reset an environment
+    calls.clear()
+    one.collect(n_episode=8, random=True)
+    assert sum(calls) > 8
     assert sorted(set(one.buffer.act.tolist())) == [0, 1]
 
 
@@ -124,3 +127,14 @@ def test_hooks_are_called_for_random_actions(calls):
     other.collect(n_step=20 * ENVS, random=True)
     assert calls == [4]
     assert len(seen) >= 20
+    one.set_on_step_hook(lambda *_: seen.clear())
+    one.collect(n_step=5 * ENVS, random=True)
+    assert (calls, seen) == ([4], [])
+
+
+def test_hidden_states_of_what_is_left_are_cleared(calls):
+    one = collector(dqn(), cart_poles())
+    one._state = np.ones((ENVS, 2))
+    one.collect(n_step=5 * ENVS, random=True)
+    assert not calls
+    assert not one._state.any()
