@@ -96,6 +96,12 @@ def test_random_actions_come_from_each_environments_space():
     assert set(c.buffer.buffers[0][:].act) <= {0, 1}  # stored in the policy's own form
 
 
+def test_random_actions_are_legal_ones():
+    c = collector(Scripted(50, dict_obs=True, actions=2), Scripted(50, dict_obs=True, actions=2))
+    c.collect(n_step=20, random=True)  # the mask of the observations allows the first action
+    assert not c.buffer[:].act.any()
+
+
 def test_infos_become_columns():
     def info(step):
         return {"lives": 3 - step} | ({"bonus": {"points": 7.5}} if step == 2 else {})

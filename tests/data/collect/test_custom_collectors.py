@@ -106,6 +106,8 @@ def test_a_reset_of_the_users_own_is_called_when_the_collector_is_made():
     assert (c.calls, env.resets) == ([False, True, "collect"], 1)
     c.reset()
     assert (c.calls, env.resets) == ([True, True], 2)
+    c.collect(n_step=1, reset_before_collect=True)
+    assert (c.calls, env.resets) == ([False, True], 3)
 
 
 @pytest.mark.parametrize("signature", ["nothing", "any"])
@@ -255,6 +257,12 @@ def test_data_is_what_the_next_actions_are_chosen_on():
     assert c.data.obs[:, 1].tolist() == [0, 0]
     c.collect(n_step=2)
     assert [env.resets for env in envs] == [count + 1 for count in resets]
+
+
+def test_data_begins_the_episodes_that_a_collect_left_to_begin():
+    c = collector(Scripted(9), Scripted(1))
+    c.collect(n_step=3, exact=True)  # the second environment is not needed after its episode
+    assert c.data.obs.tolist() == [[0.0, 2.0], [1.0, 0.0]]
 
 
 def test_the_policy_sees_the_step_before_as_attributes():

@@ -266,6 +266,16 @@ def test_numbers_drawn_for_a_collect_that_raised_are_not_used_by_the_next(monkey
     assert np.array_equal(*rows)
 
 
+def test_numbers_that_a_call_leaves_are_used_by_the_next(monkeypatch):
+    def few(*args, limit, **options):
+        return collect(*args, limit=(limit[0], min(limit[1], 3)), **options)
+
+    wanted = played(pg, native, False, PLAYS["steps"])
+    monkeypatch.setattr("rlfast.data.collect.native.collect", few)
+    found = played(pg, native, True, PLAYS["steps"])
+    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
 def test_weights_are_those_of_the_moment():
     found = []
     for mode in (True, False):
@@ -353,6 +363,7 @@ def test_options_of_a_collect_count():
         one.exploration_noise = False
         one.collect(n_step=ENVS * 10, gym_reset_kwargs={"seed": 1, "options": {"low": 0.0, "high": 1e-9}})
         one.collect(n_step=ENVS * 60, gym_reset_kwargs={"options": {"low": 0.0, "high": 1e-9}})
+        one.collect(n_step=ENVS * 20)
     assert np.array_equal(found.buffer.act, wanted.buffer.act)
     assert np.array_equal(found.buffer.obs, wanted.buffer.obs)
     frames = []

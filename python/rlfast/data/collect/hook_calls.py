@@ -139,8 +139,7 @@ def _set_rows(buffer: Any, key: str, values: NDArray[Any], rows: Ids) -> None:
     if key in buffer._meta:
         column = np.array(buffer._meta[key])
     else:
-        shape, is_number = (buffer.maxsize, *values.shape[1:]), values.dtype.kind in "biuf"
-        dtype = np.result_type(values, np.float32) if is_number else object
-        column = np.full(shape, np.nan if is_number else None, dtype)
+        dtype = np.result_type(values, np.float32) if values.dtype.kind in "biuf" else object
+        column = np.full((buffer.maxsize, *values.shape[1:]), None, dtype)  # which is NaN among numbers
     column[rows] = values
     buffer._meta[key] = column
