@@ -668,3 +668,15 @@ def test_ragged_observations():
     c.collect(n_step=6)
     assert [[len(obs) for obs in batch.obs] for batch in policy.seen] == [[1, 5], [2, 6], [1, 7]]
     assert [len(obs) for obs in c.buffer.buffers[0][:].obs_next] == [2, 3, 2]
+
+
+def test_hidden_states_of_some_environments_stand_in_their_rows():
+    def count(batch, state):
+        return np.ones((len(batch.obs), 1)) if state is None else state + 1
+
+    policy = ScriptedPolicy(state=count)
+    c = Collector(policy, DummyVectorEnv([lambda: Scripted(9)] * 3), VectorReplayBuffer(100, 3))
+    c.collect(n_episode=1)  # the first environment alone
+    assert c._state.shape == (3, 1)
+    c.collect(n_step=3)
+    assert policy.states[-1].tolist() == [[0], [0], [0]]

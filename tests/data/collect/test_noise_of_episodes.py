@@ -105,3 +105,18 @@ def test_it_goes_on_from_a_checkpoint_to_the_bit():
     assert resumed.load_state_dict(half.state_dict()) == {}
     run(whole, 3)
     assert np.array_equal(run(resumed, 5), run(whole, 5))
+
+
+@pytest.mark.parametrize("mode", ["DISABLED", "SAME_STEP"])
+def test_noise_is_told_by_flags_where_episodes_begin(mode):
+    class Noting(OUNoise):
+        told = []
+
+        def start_episodes(self, rows):
+            self.told.append(rows)
+            super().start_episodes(rows)
+
+    noise = Noting()
+    collector_of(noisy_policy(noise), mode).collect(n_step=8)
+    assert {rows.dtype for rows in noise.told} == {np.dtype(bool)}
+    assert [rows.tolist() for rows in noise.told][:2] == [[True, True], [True, False]]

@@ -66,6 +66,25 @@ def test_what_it_gives_is_seen_and_stored():
     assert stats.returns.tolist() == [1.0, 1.5]
 
 
+def test_what_it_is_given_may_be_written_to():
+    def shift(obs_next=None, **_):
+        if obs_next is None:
+            return {}
+        obs_next += 100
+        return {"obs_next": obs_next}
+
+    frozen = np.float32([3, 4])
+    frozen.flags.writeable = False
+    env = Scripted(2)
+    env._obs = lambda: frozen
+    c = collector(shift, env)
+    c.collect(n_step=2)
+    assert c.buffer[:].obs_next.tolist() == [[103, 104]] * 2
+    plain = collector(None, Scripted(2))
+    plain.collect(n_step=2)
+    assert set(c.buffer[:].get_keys()) == set(plain.buffer[:].get_keys())
+
+
 def test_it_may_change_what_an_action_and_an_episode_are():
     def change(act=None, terminated=None, **_):
         return {} if act is None else {"act": act + 5, "terminated": terminated & False, "truncated": terminated}
