@@ -21,6 +21,8 @@ ENVIRONMENTS = {
         "tensordict",
         "cpprb==11.0.0",
         "envpool==1.2.5",
+        "ale-py",
+        "opencv-python-headless",
     ],
     "tianshou1": ["numpy==1.24.4", "tianshou==1.0.0", "pygame"],
     "tianshou2": ["numpy>=2", "tianshou==2.0.1"],
