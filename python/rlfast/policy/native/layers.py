@@ -27,7 +27,8 @@ class Layers:
         self.inputs: int | None = None
         self.shared: set[int] = set()
         """Slots that several modules read."""
-        self._atoms = 1  # numbers for each action
+        self.atoms = 1
+        """Numbers for each action that a network shall compute."""
 
     def add(self, *node: Any) -> int:
         """Add a node.
@@ -61,9 +62,9 @@ class Layers:
         :return: the slot of the expected returns, one for each action.
         :raises NotNativeError: see :meth:`call`.
         """
-        self._atoms = atoms
+        self.atoms = atoms
         slot = self.call_network(module, slot)
-        self._atoms = 1
+        self.atoms = 1
         is_softmax = slot == len(self.nodes) and self.nodes[-1][0] == "softmax"
         if is_softmax != (values is not None):
             raise NotNativeError("the network has a softmax where quantiles, or none where probabilities are needed")
@@ -225,8 +226,8 @@ def _mlp(layers: Layers, module: MLP, slot: int) -> int:
 
 
 def _net(layers: Layers, module: Net[Any], slot: int) -> int:
-    if (atoms := layers.watch.fact(module, "num_atoms")) != layers._atoms:  # noqa: SLF001 (the builders are parts of it)
-        raise NotNativeError(f"the network computes {atoms} numbers for each action, not {layers._atoms}")  # noqa: SLF001
+    if (atoms := layers.watch.fact(module, "num_atoms")) != layers.atoms:
+        raise NotNativeError(f"the network computes {atoms} numbers for each action, not {layers.atoms}")
     slot = layers.call(module.model, slot)
     if module.Q is not None and module.V is not None:
         layers.shared.add(slot)
