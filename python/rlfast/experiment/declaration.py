@@ -172,8 +172,9 @@ def check_fit(policy: BasePolicy, obs_space: gym.Space[Any], act_space: gym.Spac
             result: Any = policy(Batch([Batch(obs=obs_space.sample(), info={})]))
     except (TypeError, RuntimeError) as error:
         raise ValueError(f"the networks cannot take an observation: {summary(error)}") from error
-    policy.train()
-    set_global_random_state(streams)
+    finally:
+        policy.train()
+        set_global_random_state(streams)
     logits = result.get("logits", None)
     if isinstance(act_space, gym.spaces.Discrete):
         if isinstance(logits, torch.Tensor) and logits.shape[1] != act_space.n:
