@@ -53,7 +53,7 @@ OWN = {
 
 @pytest.mark.parametrize("name", OWN)
 def test_presets_are_those_of_the_reference(name):
-    for game in ("ALE/Pong-v5", "ALE/Breakout-v5"):
+    for game in ("ALE/Pong-v5", "ALE/Breakout-v5", "PongNoFrameskip-v4"):
         config = ALGORITHMS[name].preset(game)
         assert config.env == game
         assert {field: getattr(config, field) for field in OWN[name]} == OWN[name]

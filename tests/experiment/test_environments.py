@@ -115,9 +115,10 @@ def test_a_run_has_the_environment_that_is_registered(tiny, monkeypatch, kind):
     envs.close()
 
 
-def test_games_of_atari_are_seen_by_convolutions(tiny):
+@pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4"])
+def test_games_of_atari_are_seen_by_convolutions(tiny, id):
     pytest.importorskip("ale_py")
-    parts = build(tiny(env="ALE/Pong-v5", num_envs=1, eval_envs=1))
+    parts = build(tiny(env=id, num_envs=1, eval_envs=1))
     assert parts.train_collector.env.single_observation_space.shape == (4, 84, 84)
     assert parts.policy.model.encoder.convolutions.net[0].in_channels == 4
     parts.close()

@@ -18,8 +18,8 @@ _PACKAGES = {"ALE": ("ale_py", "atari")}
 _SIMULATORS = ("mujoco", "box2d")
 """Packages of Gymnasium's environments whose libraries an extra of the same name installs."""
 
-_OLD_GAME = re.compile(r"[A-Z]\w*(NoFrameskip|Deterministic)-v[04]")
-"""Ids of games without the namespace ``ALE/``, as in scripts of Tianshou."""
+_GAME = re.compile(r"ALE/.+|[A-Z]\w*(NoFrameskip|Deterministic)-v[04]")
+"""Ids of games: with the namespace of ale_py, or older, as in scripts of Tianshou."""
 
 _GYMNASIUM: dict[str, tuple[str, dict[str, Any]]] = {
     "Acrobot": ("classic_control.acrobot:AcrobotEnv", {}),
@@ -35,6 +35,17 @@ _GYMNASIUM: dict[str, tuple[str, dict[str, Any]]] = {
     "Taxi": ("toy_text.taxi:TaxiEnv", {}),
 }
 """Gymnasium's own registrations by name: the class, relative to ``gymnasium.envs``, and its arguments."""
+
+
+def is_atari(id: str) -> bool:
+    """Returns whether an id is one of a game of the Arcade Learning Environment.
+
+    :param id: the id of an environment, which need not be registered.
+
+    >>> is_atari("ALE/Pong-v5"), is_atari("PongNoFrameskip-v4"), is_atari("CartPole-v1")
+    (True, True, False)
+    """
+    return _GAME.fullmatch(id) is not None
 
 
 def find_spec(id: str | EnvSpec) -> str | EnvSpec:
@@ -53,7 +64,7 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
     module, _, name = id.rpartition(":")
     if module:
         import_module(module)
-    namespace = "ALE" if _OLD_GAME.fullmatch(name) else name.rpartition("/")[0]
+    namespace = "ALE" if is_atari(name) else name.rpartition("/")[0]
     package, extra = _PACKAGES.get(namespace, ("", ""))
     if package and name not in gym.registry:
         try:

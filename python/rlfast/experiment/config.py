@@ -529,7 +529,7 @@ class NaturalGradientConfig(AdvantageConfig):
 
 
 ALE = "ALE/"
-"""The name of presets for all games of the Arcade Learning Environment: how their ids begin."""
+"""The name of presets for all games of the Arcade Learning Environment."""
 ATARI: dict[str, Any] = {
     "num_envs": 10,
     "eval_envs": 10,

@@ -12,8 +12,8 @@ import gymnasium as gym
 from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
 from rlfast.env.atari import AtariEnv, make_atari_vec
 from rlfast.env.registry import can_be_native, make_vec
-from rlfast.env.specs import find_spec, make_registered
-from rlfast.experiment.config import ALE, RunWarning, stream_seed
+from rlfast.env.specs import find_spec, is_atari, make_registered
+from rlfast.experiment.config import RunWarning, stream_seed
 from rlfast.experiment.networks.encoder import is_image
 
 if TYPE_CHECKING:
@@ -72,17 +72,6 @@ def make_env(config: RunConfig, *, training: bool, render_mode: str | None = Non
     for wrapper in wrappers_of(config):
         env = wrapper(env)
     return env
-
-
-def is_atari(id: str) -> bool:
-    """Returns whether an environment is a game of the Arcade Learning Environment.
-
-    :param id: the id of the environment.
-
-    >>> is_atari("ALE/Pong-v5"), is_atari("CartPole-v1")
-    (True, False)
-    """
-    return id.startswith(ALE)
 
 
 def _make_atari_envs(config: RunConfig, number: int, *, training: bool) -> BaseVectorEnv:

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import nn
 
+from rlfast.env.specs import is_atari
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.config import RunConfig
-from rlfast.experiment.environments import is_atari
 from rlfast.experiment.networks import ACTIVATIONS
 from rlfast.exploration import GaussianNoise
 from rlfast.highlevel import trainer

@@ -198,12 +198,13 @@ def test_100_000_frames_with_interruptions_are_those_without(game: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["pong", "Pong", "PongNoFrameskip-v4", "ALE/Pong-v5", "Pong-v5", "PongDeterministic-v4"]
+    "name",
+    ["pong", "Pong", "PongNoFrameskip-v4", "PongNoFrameskip-v0", "ALE/Pong-v5", "Pong-v5", "PongDeterministic-v4"],
 )
 def test_names_of_games(name: str) -> None:
     env = AtariEnv(name)
     assert env.action_meanings() == ["NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"]
-    assert env._ale.getFloat("repeat_action_probability") == (0.25 if name.endswith("-v5") else 0.0)
+    assert env._ale.getFloat("repeat_action_probability") == (0.25 if name[-3:] in ("-v0", "-v5") else 0.0)
 
 
 @pytest.mark.parametrize(

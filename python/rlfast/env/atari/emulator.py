@@ -42,7 +42,8 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
     :param fire_on_reset: whether an episode begins with the action FIRE in games that wait for it. Default: True.
     :param screen_size: height and width of observations. Default: 84.
     :param repeat_action_probability: probability that a frame repeats the action of the frame before it ("sticky
-        actions", Machado et al., arXiv:1709.06009). Default: None, for 0.25 if ``game`` ends with ``-v5``, else 0.
+        actions", Machado et al., arXiv:1709.06009). Default: None, for 0.25 if ``game`` ends with ``-v5`` or
+        ``-v0``, else 0.
     :param max_frames: number of frames after which a game is truncated. Default: 108,000, which is half an hour.
     :param full_action_space: whether all 18 actions are there, not only those with an effect. Default: False.
     :param mode: mode of the game. Default: None, for the game's own.

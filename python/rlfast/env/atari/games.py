@@ -7,7 +7,8 @@ from difflib import get_close_matches
 
 from rlfast.utils.runtime.extras import needed_by
 
-_STICKY = 0.25  # of the ids that end with -v5
+_STICKY = 0.25
+_STICKY_VERSIONS = ("-v0", "-v5")  # of ids
 
 
 def rom_of(game: str) -> str:
@@ -48,11 +49,12 @@ def _letters(name: str) -> str:
 
 
 def sticky_probability(game: str) -> float:
-    """Returns the probability with which the id of a game repeats actions: 0.25 for ids that end with ``-v5``, else 0.
+    """Returns the probability with which the id of a game repeats actions: 0.25 for ids that end with ``-v5``
+    or ``-v0``, else 0, as they are registered by ale-py.
 
     :param game: the name or id.
 
     >>> sticky_probability("ALE/Pong-v5"), sticky_probability("PongNoFrameskip-v4")
     (0.25, 0.0)
     """
-    return _STICKY if game.endswith("-v5") else 0.0
+    return _STICKY if game.endswith(_STICKY_VERSIONS) else 0.0

@@ -49,7 +49,11 @@ class Algorithm:
         >>> ALGORITHMS["dqn"].preset("CartPole-v1").stop_return
         475.0
         """
-        known = self.presets.get(ALE if env.startswith(ALE) and env not in self.presets else env)
+        known = self.presets.get(env)
+        if known is None:
+            from rlfast.env.specs import is_atari
+
+            known = self.presets.get(ALE) if is_atari(env) else None
         return replace(known or self.config(), env=env)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gymnasium import spaces
 
+from rlfast.env.specs import is_atari
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import OffPolicyConfig, QLearningConfig, TemperatureConfig, flag
-from rlfast.experiment.environments import is_atari
 from rlfast.utils.net.atari import NatureCNN
 
 if TYPE_CHECKING:
