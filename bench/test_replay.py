@@ -35,6 +35,15 @@ def adding() -> list[Case]:
             (RLFAST, *TIANSHOU),
             own_operation="add frames",
         ),
+        Case(
+            "add 8 envs Atari, stacks made of one new frame each",
+            "add_atari",
+            "add",
+            atari,
+            (RLFAST, *ATARI_PEERS),
+            (Bar(("sb3",), 6),),
+            own_operation="stack and add frames",
+        ),
     ]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import rlfast
 from bench.peers import workload
+from rlfast._core import FrameRing
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.env.atari import make_atari_vec
 
@@ -67,6 +68,32 @@ def adding(
     return run
 
 
+def adding_new_frames(buffer: ReplayBuffer, steps: list[workload.Transition], envs: int) -> Any:
+    """Returns an operation that stacks one new frame for each environment and adds the step, to a full buffer.
+
+    The first stacks of the steps are built of their frames; so the steps may be repeated.
+    """
+    ring, everyone = FrameRing(envs, workload.STACK, workload.FRAME, np.dtype(np.uint8)), np.arange(envs)
+    ring.restore(steps[0].obs, everyone)
+    newest = [step.obs_next[:, -1].copy() for step in steps]
+    first = [step.obs[:, -1].copy() for step in (*steps[1:], steps[0])]  # of the next step, after a reset
+    over = [np.flatnonzero(step.terminated | step.truncated) for step in steps]
+    stream, obs = cycle(zip(steps, newest, first, over, strict=True)), ring.stacks()
+
+    def run(count: int) -> None:
+        nonlocal obs
+        for step, frames, reset, ended in islice(stream, count):
+            obs_next = ring.push(frames)
+            buffer.add(as_batch(step._replace(obs=obs, obs_next=obs_next)), buffer_ids=everyone)
+            obs = obs_next
+            if len(ended):
+                ring.push(reset[ended], ended, np.ones(len(ended), np.bool_))
+                obs = ring.stacks()
+
+    run(buffer.maxsize // envs)
+    return run
+
+
 def fill(buffer: ReplayBuffer, rows: int, obs_dim: int, act_dim: int) -> None:
     for block in workload.chunks(rows, obs_dim, act_dim):
         for obs, act, rew, terminated, truncated, obs_next in zip(*block, strict=True):
@@ -96,10 +123,14 @@ def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, An
 
 
 def add_atari(envs: int, rows: int) -> dict[str, Any]:
-    """Prepares a buffer with default arguments, or with single frames as in Tianshou's Atari scripts."""
+    """Prepares a buffer with default arguments, with single frames as in Tianshou's Atari scripts, and with stacks
+    that are made of new frames, as in environments of :mod:`rlfast.env.atari`."""
     steps = workload.atari_steps(envs)
-    frames = adding(frame_buffer(rows, envs), steps, envs)
-    return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs), "add frames": frames}
+    return {
+        "add": adding(VectorReplayBuffer(rows, envs), steps, envs),
+        "add frames": adding(frame_buffer(rows, envs), steps, envs),
+        "stack and add frames": adding_new_frames(VectorReplayBuffer(rows, envs), steps, envs),
+    }
 
 
 def sample_rows(rows: int, obs_dim: int, act_dim: int, batch_sizes: list[int]) -> dict[str, Any]:
