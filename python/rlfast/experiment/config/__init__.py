@@ -1,0 +1,83 @@
+"""The settings of runs, as options of the command line and as ``config.json``."""
+
+from rlfast.experiment.config.base import (
+    Activation,
+    RunConfig,
+    RunWarning,
+    ScalingConfig,
+    Schedule,
+    flag,
+    stream_seed,
+)
+from rlfast.experiment.config.off_policy import (
+    DeterministicConfig,
+    EntropyConfig,
+    ExplorationConfig,
+    NormalConfig,
+    OffPolicyConfig,
+    QLearningConfig,
+    SequenceConfig,
+    SoftConfig,
+    TemperatureConfig,
+)
+from rlfast.experiment.config.offline import (
+    DataConfig,
+    OfflineChoiceConfig,
+    OfflineConfig,
+    OfflineControlConfig,
+)
+from rlfast.experiment.config.on_policy import (
+    AdvantageConfig,
+    NaturalGradientConfig,
+    OnPolicyConfig,
+    PolicyGradientConfig,
+)
+from rlfast.experiment.config.presets import (
+    ALE,
+    ATARI,
+    ATARI_REPLAY,
+    ATARI_VALUES,
+    CATCH,
+    CATCH_DISTRIBUTIONS,
+    CATCH_REPLAY,
+    CATCH_VALUES,
+    PENDULUM,
+    PENDULUM_SOFT,
+)
+
+__all__ = [
+    "ALE",
+    "ATARI",
+    "ATARI_REPLAY",
+    "ATARI_VALUES",
+    "CATCH",
+    "CATCH_DISTRIBUTIONS",
+    "CATCH_REPLAY",
+    "CATCH_VALUES",
+    "PENDULUM",
+    "PENDULUM_SOFT",
+    "Activation",
+    "AdvantageConfig",
+    "DataConfig",
+    "DeterministicConfig",
+    "EntropyConfig",
+    "ExplorationConfig",
+    "NaturalGradientConfig",
+    "NormalConfig",
+    "OffPolicyConfig",
+    "OfflineChoiceConfig",
+    "OfflineConfig",
+    "OfflineControlConfig",
+    "OnPolicyConfig",
+    "PolicyGradientConfig",
+    "QLearningConfig",
+    "RunConfig",
+    "RunWarning",
+    "ScalingConfig",
+    "Schedule",
+    "SequenceConfig",
+    "SoftConfig",
+    "TemperatureConfig",
+    "flag",
+    "stream_seed",
+]

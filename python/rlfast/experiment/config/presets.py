@@ -1,0 +1,76 @@
+"""What the presets of several algorithms have in common, by environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ALE = "ALE/"
+"""The name of presets for all games of the Arcade Learning Environment."""
+ATARI: dict[str, Any] = {
+    "num_envs": 10,
+    "eval_envs": 10,
+    "eval_episodes": 10,
+    "max_steps": 10_000_000,
+    "eval_interval": 100_000,
+    "hidden_sizes": (512,),
+}
+"""What the presets for Atari games have in common: the values of Tianshou 1.0's scripts."""
+ATARI_REPLAY = ATARI | {
+    "collect_steps": 10,
+    "updates_per_step": 0.1,
+    "buffer_size": 100_000,
+    "start_steps": 320,
+    "batch_size": 32,
+    "n_step": 3,
+}
+"""The same for algorithms with a replay buffer."""
+ATARI_VALUES = ATARI_REPLAY | {
+    "learning_rate": 1e-4,
+    "target_update_freq": 500,
+    "eps_start": 1.0,
+    "eps_end": 0.05,
+    "eps_steps": 1_000_000,
+    "eval_eps": 0.005,
+}
+"""The same for algorithms that learn values of actions."""
+CATCH: dict[str, Any] = {
+    "stop_return": 0.9,
+    "eval_episodes": 100,
+    "eval_envs": 50,
+    "eval_interval": 1_000,
+    "num_envs": 16,
+    "channels": (16, 32, 32),
+    "hidden_sizes": (128,),
+    "gamma": 0.97,
+}
+"""What the presets for Catch-v0 have in common: small networks, since nearly all of the time goes into them."""
+CATCH_REPLAY = CATCH | {
+    "max_steps": 20_000,
+    "start_steps": 500,
+    "orthogonal": True,
+    "collect_steps": 16,
+    "updates_per_step": 0.25,
+    "buffer_size": 10_000,
+    "learning_rate": 1e-3,
+    "batch_size": 32,
+    "n_step": 6,
+}
+"""The same for algorithms with a replay buffer."""
+CATCH_VALUES = CATCH_REPLAY | {"target_update_freq": 100, "eps_steps": 2_000, "double": False}
+"""The same for algorithms that learn values of actions."""
+CATCH_DISTRIBUTIONS = CATCH_VALUES | {"max_steps": 40_000, "n_step": 3}
+"""The same for algorithms that learn distributions of returns."""
+PENDULUM: dict[str, Any] = {
+    "stop_return": -200.0,
+    "max_steps": 20_000,
+    "num_envs": 8,
+    "eval_interval": 1_000,
+    "collect_steps": 8,
+    "hidden_sizes": (64, 64),
+    "learning_rate": 2e-3,
+    "gamma": 0.95,
+    "buffer_size": 100_000,
+}
+"""What the presets for Pendulum-v1 have in common, of algorithms with a replay buffer."""
+PENDULUM_SOFT = PENDULUM | {"alpha_learning_rate": 2e-3, "alpha": 0.5}
+"""The same for algorithms with a temperature."""
