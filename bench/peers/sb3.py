@@ -17,6 +17,7 @@ from stable_baselines3.common import buffers
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
@@ -343,10 +344,20 @@ ZOO: dict[str, dict[str, Any]] = {  # settings published by RL Baselines3 Zoo
         "clip_range": lambda left: 0.2 * left,
     },
     "sac": {"learning_rate": 1e-3},
+    "td3": {
+        "gamma": 0.98,
+        "buffer_size": 200_000,
+        "learning_starts": 10_000,
+        "action_noise": NormalActionNoise(np.zeros(1), np.full(1, 0.1)),
+        "train_freq": 1,
+        "gradient_steps": 1,
+        "learning_rate": 1e-3,
+        "policy_kwargs": {"net_arch": [400, 300]},
+    },
 }
-ZOO_STEPS = {"dqn": 50_000, "ppo": 100_000, "sac": 20_000}
-ZOO_ENVS = {"dqn": 1, "ppo": 8, "sac": 1}
-TEST_INTERVAL = {"dqn": 2000, "ppo": 8192, "sac": 2000}  # environment steps, as in rlfast's presets
+ZOO_STEPS = {"dqn": 50_000, "ppo": 100_000, "sac": 20_000, "td3": 20_000}
+ZOO_ENVS = {"dqn": 1, "ppo": 8, "sac": 1, "td3": 1}
+TEST_INTERVAL = {"dqn": 2000, "ppo": 8192, "sac": 2000, "td3": 2000}  # environment steps, as in rlfast's presets
 
 
 def threshold(algorithm: str) -> dict[str, Any]:
@@ -357,7 +368,7 @@ def threshold(algorithm: str) -> dict[str, Any]:
     from bench.peers.training import TASKS
 
     task, envs = TASKS[algorithm], ZOO_ENVS[algorithm]
-    kind = {"dqn": stable_baselines3.DQN, "ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC}[algorithm]
+    kind = getattr(stable_baselines3, algorithm.upper())
 
     def run(seed: int) -> bool:
         stop = StopTrainingOnRewardThreshold(RETURNS[algorithm])

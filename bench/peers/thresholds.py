@@ -1,7 +1,8 @@
 """Training until a threshold of the return, with a new seed for each run; tests count, imports and compilation do not.
 
 Tianshou 1.0 trains as its scripts for these environments do (``test_dqn.py``, ``test_ppo.py``,
-``test_sac_with_il.py``), which test with 100 (SAC: 10) episodes after an epoch or a good collect.
+``test_sac_with_il.py``), which test with 100 (SAC: 10) episodes after an epoch or a good collect. Its TD3 has the
+numbers of the script for SAC.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 
 from bench.peers import training
 
-RETURNS = {"dqn": 475.0, "ppo": 475.0, "sac": -200.0}
+RETURNS = {"dqn": 475.0, "ppo": 475.0, "pqn": 475.0, "sac": -200.0, "td3": -200.0}
 CAP = 900.0
 """Seconds after which a run counts as failed."""
 Run = Callable[[int], bool]
@@ -46,8 +47,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ppo": {"step_per_epoch": 50_000, "step_per_collect": 2000, "repeat_per_collect": 10, "batch_size": 64},
     "sac": {"step_per_epoch": 24_000, "step_per_collect": 10, "update_per_step": 0.1, "batch_size": 128},
 }
-TRAIN_ENVS = {"dqn": 10, "ppo": 20, "sac": 10}
-TEST_ENVS = {"dqn": 100, "ppo": 100, "sac": 10}
+SETTINGS["td3"] = SETTINGS["sac"]
+TRAIN_ENVS = {"dqn": 10, "ppo": 20, "sac": 10, "td3": 10}
+TEST_ENVS = {"dqn": 100, "ppo": 100, "sac": 10, "td3": 10}
 
 
 class OutOfTime(Exception):
@@ -57,7 +59,8 @@ class OutOfTime(Exception):
 def tianshou(algorithm: str) -> dict[str, Any]:
     data, env, trainers = (import_module(f"tianshou.{name}") for name in ("data", "env", "trainer"))
     threshold, task = RETURNS[algorithm], training.TASKS[algorithm]
-    options: dict[str, Any] = {"hidden": 128, "lr": 1e-3, "estimation_step": 3} if algorithm == "sac" else {}
+    actor_critic = {"hidden": 128, "lr": 1e-3, "estimation_step": 3}
+    options: dict[str, Any] = actor_critic if algorithm in training.ACTORS else {}
 
     def run(seed: int) -> bool:
         policy = getattr(training, algorithm)("tianshou", training.plain_adam, **options)

@@ -20,7 +20,7 @@ import torch
 VALUES, ACTORS, ROLLOUTS = ("dqn", "c51", "qrdqn", "rainbow"), ("sac", "td3", "redq"), ("ppo", "ppo_cheetah")
 ENVS = {**dict.fromkeys(VALUES, 10), "ppo": 20, "ppo_cheetah": 8, **dict.fromkeys(ACTORS, 1)}
 TASKS = {**dict.fromkeys((*VALUES, "ppo"), "CartPole-v1"), **dict.fromkeys(ACTORS, "Pendulum-v1")}
-TASKS["ppo_cheetah"] = "HalfCheetah-v5"
+TASKS |= {"pqn": "CartPole-v1", "ppo_cheetah": "HalfCheetah-v5"}
 STEPS = {**dict.fromkeys(VALUES, 10), "ppo": 2000, "ppo_cheetah": 2048, **dict.fromkeys(ACTORS, 1)}  # in an iteration
 WARM_UP = {**dict.fromkeys((*VALUES, *ACTORS), 1000), **dict.fromkeys(ROLLOUTS, 0)}
 UPDATES = {"redq": 20}  # in an iteration; 1 for the others
