@@ -234,7 +234,7 @@ class ContinuousEnvironments(Environments):
     def __post_init__(self) -> None:
         if not isinstance(self.env.action_space, gym.spaces.Box):
             raise ValueError(f"actions must be continuous, got {self.env.action_space}")
-        self.max_action = float(self.env.action_space.high[0])
+        self.max_action = float(self.env.action_space.high.flat[0])
 
     def info(self) -> dict[str, Any]:
         return super().info() | {"max_action": self.max_action}
