@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import nn
 
-from rlfast.data.collect.collector import Collector
+from rlfast.data import Collector
+from rlfast.experiment import RunConfig
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.build import collectors_of, parts_of, trainer_of
-from rlfast.experiment.config import RunConfig
 from rlfast.experiment.declaration import Declaration
 from rlfast.experiment.networks import Networks
 from rlfast.experiment.training import make_trainer
@@ -24,8 +24,7 @@ from rlfast.highlevel.module.core import ModuleFactory, TDevice, init_linear_ort
 from rlfast.highlevel.module.critic import CriticEnsembleFactory, CriticFactory
 from rlfast.highlevel.module.module_opt import ActorCriticOpt, ModuleOpt
 from rlfast.highlevel.optim import OptimizerFactory
-from rlfast.highlevel.params import policy_params
-from rlfast.highlevel.params.dist_fn import DistributionFunctionFactoryDefault
+from rlfast.highlevel.params import dist_fn, policy_params
 from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
 from rlfast.highlevel.persistence import PolicyPersistence
 from rlfast.highlevel.settings import Settings
@@ -86,9 +85,9 @@ class DeclaredNetworks(Networks):
         if "actor_factory" not in self._beyond:
             return super().actor(log_std=log_std)
         actor = self._by_factory("actor_factory")
-        dist_fn = self._agent.factories["actor_factory"].create_dist_fn(self._envs)
-        usual = DistributionFunctionFactoryDefault(getattr(actor, "softmax_output", False))
-        return actor, dist_fn or usual.create_dist_fn(self._envs)
+        own = self._agent.factories["actor_factory"].create_dist_fn(self._envs)
+        usual = dist_fn.DistributionFunctionFactoryDefault(getattr(actor, "softmax_output", False))
+        return actor, own or usual.create_dist_fn(self._envs)
 
     deterministic_actor = _by_part("actor", Networks.deterministic_actor)
     normal_actor = _by_part("actor", Networks.normal_actor)
@@ -168,9 +167,7 @@ class AgentFactory(ToStringMixin, ABC):
         :raises ValueError: if networks or settings do not fit the actions.
         """
         if not hasattr(self, "algorithm"):
-            raise ValueError(
-                f"{type(self).__name__} needs an attribute algorithm, such as 'ppo', whose settings it has"
-            )
+            raise ValueError(f"{type(self).__name__} needs an attribute algorithm, the name of one: such as 'ppo'")
         plan = Settings(self.algorithm, self.settings)
         plan.add_sampling(self.sampling_config)
         plan.add_params(self.params, envs, self.optim_factory)
@@ -266,7 +263,12 @@ class _OfParams(AgentFactory):
 
 
 @dataclass(eq=False, repr=False)
-class PGAgentFactory(_OfParams, OnPolicyAgentFactory):
+class _OfActor(_OfParams):
+    actor_factory: ActorFactory
+
+
+@dataclass(eq=False, repr=False)
+class PGAgentFactory(_OfActor, OnPolicyAgentFactory):
     """Makes parts of REINFORCE; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -277,12 +279,11 @@ class PGAgentFactory(_OfParams, OnPolicyAgentFactory):
 
     algorithm = "pg"
 
-    actor_factory: ActorFactory
     optim_factory: OptimizerFactory
 
 
 @dataclass(eq=False, repr=False)
-class ActorCriticAgentFactory(_OfParams, OnPolicyAgentFactory, Generic[TActorCriticParams, TPolicy]):
+class ActorCriticAgentFactory(_OfActor, OnPolicyAgentFactory, Generic[TActorCriticParams, TPolicy]):
     """Makes parts of an algorithm with an actor and a critic; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -292,7 +293,6 @@ class ActorCriticAgentFactory(_OfParams, OnPolicyAgentFactory, Generic[TActorCri
     :param optimizer_factory: makes optimizers.
     """
 
-    actor_factory: ActorFactory
     critic_factory: CriticFactory
     optimizer_factory: InitVar[OptimizerFactory]
 
@@ -365,7 +365,7 @@ class IQNAgentFactory(DiscreteCriticOnlyAgentFactory[Any, Any]):
 
 
 @dataclass(eq=False, repr=False)
-class DDPGAgentFactory(_OfParams, OffPolicyAgentFactory):
+class DDPGAgentFactory(_OfActor, OffPolicyAgentFactory):
     """Makes parts of DDPG; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -377,13 +377,12 @@ class DDPGAgentFactory(_OfParams, OffPolicyAgentFactory):
 
     algorithm = "ddpg"
 
-    actor_factory: ActorFactory
     critic_factory: CriticFactory
     optim_factory: OptimizerFactory
 
 
 @dataclass(eq=False, repr=False)
-class REDQAgentFactory(_OfParams, OffPolicyAgentFactory):
+class REDQAgentFactory(_OfActor, OffPolicyAgentFactory):
     """Makes parts of REDQ; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -395,13 +394,12 @@ class REDQAgentFactory(_OfParams, OffPolicyAgentFactory):
 
     algorithm = "redq"
 
-    actor_factory: ActorFactory
     critic_ensemble_factory: CriticEnsembleFactory
     optim_factory: OptimizerFactory
 
 
 @dataclass(eq=False, repr=False)
-class ActorDualCriticsAgentFactory(_OfParams, OffPolicyAgentFactory, Generic[TActorDualCriticsParams, TPolicy]):
+class ActorDualCriticsAgentFactory(_OfActor, OffPolicyAgentFactory, Generic[TActorDualCriticsParams, TPolicy]):
     """Makes parts of an algorithm with an actor and two critics; see :class:`AgentFactory`.
 
     :param params: the settings of the algorithm.
@@ -412,7 +410,6 @@ class ActorDualCriticsAgentFactory(_OfParams, OffPolicyAgentFactory, Generic[TAc
     :param optim_factory: makes optimizers.
     """
 
-    actor_factory: ActorFactory
     critic1_factory: CriticFactory
     critic2_factory: CriticFactory
     optim_factory: OptimizerFactory

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
-from gymnasium import Env
 
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.adapters import as_vector_env
@@ -61,7 +60,7 @@ class EnvType(Enum):
         self._assert(EnvType.DISCRETE, requiring_entity)
 
     @staticmethod
-    def from_env(env: Env[Any, Any]) -> EnvType:
+    def from_env(env: gym.Env[Any, Any]) -> EnvType:
         """Returns the kind of an environment's actions. Multi-discrete actions count as discrete.
 
         :param env: the environment.
@@ -104,7 +103,7 @@ class VectorEnvType(Enum):
         here = {VectorEnvType.DUMMY: "in-process", VectorEnvType.NATIVE: "native", VectorEnvType.AUTO: "auto"}
         return here.get(self, None if self is VectorEnvType.RAY else "process")
 
-    def create_venv(self, factories: Sequence[Callable[[], Env[Any, Any]]]) -> BaseVectorEnv:
+    def create_venv(self, factories: Sequence[Callable[[], gym.Env[Any, Any]]]) -> BaseVectorEnv:
         """Returns a vector environment.
 
         :param factories: make its environments.
@@ -134,7 +133,7 @@ class Environments(ToStringMixin):
     :param watch_env: one to watch; None for none.
     """
 
-    env: Env[Any, Any]
+    env: gym.Env[Any, Any]
     train_envs: BaseVectorEnv
     test_envs: BaseVectorEnv
     watch_env: BaseVectorEnv | None = None
@@ -142,7 +141,7 @@ class Environments(ToStringMixin):
 
     @staticmethod
     def from_factory_and_type(
-        factory_fn: Callable[[EnvMode], Env[Any, Any]],
+        factory_fn: Callable[[EnvMode], gym.Env[Any, Any]],
         env_type: EnvType,
         venv_type: VectorEnvType,
         num_training_envs: int,
@@ -158,13 +157,13 @@ class Environments(ToStringMixin):
         :param num_test_envs: the number of test environments.
         :param create_watch_env: whether there is one to watch.
         """
-        numbers = (num_training_envs, num_test_envs, create_watch_env)
-        return _KINDS[env_type].from_factory(factory_fn, venv_type, *numbers)
+        kind = _KINDS[env_type]
+        return kind.from_factory(factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env)
 
     @classmethod
     def from_factory(
         cls,
-        factory_fn: Callable[[EnvMode], Env[Any, Any]],
+        factory_fn: Callable[[EnvMode], gym.Env[Any, Any]],
         venv_type: VectorEnvType,
         num_training_envs: int,
         num_test_envs: int,
@@ -178,8 +177,11 @@ class Environments(ToStringMixin):
         :param num_test_envs: the number of environments for tests.
         :param create_watch_env: whether one to watch is made.
         """
-        made = _OfFunction(venv_type, factory_fn).create_envs(num_training_envs, num_test_envs, create_watch_env)
-        return cls(made.env, made.train_envs, made.test_envs, made.watch_env)
+        env = factory_fn(EnvMode.TRAIN)
+        train_envs = venv_type.create_venv([partial(factory_fn, EnvMode.TRAIN)] * num_training_envs)
+        test_envs = venv_type.create_venv([partial(factory_fn, EnvMode.TEST)] * num_test_envs)
+        watch_env = VectorEnvType.DUMMY.create_venv([partial(factory_fn, EnvMode.WATCH)]) if create_watch_env else None
+        return cls(env, train_envs, test_envs, watch_env)
 
     def _tostring_object_info(self) -> str:
         return dict_string(self.info())
@@ -291,7 +293,7 @@ class EnvFactory(ToStringMixin, ABC):
         self.venv_type = venv_type
 
     @abstractmethod
-    def create_env(self, mode: EnvMode) -> Env[Any, Any]:
+    def create_env(self, mode: EnvMode) -> gym.Env[Any, Any]:
         """Returns one environment.
 
         :param mode: what it is for.
@@ -329,16 +331,7 @@ class EnvFactory(ToStringMixin, ABC):
         return environments_of(env, train_envs, test_envs, watch_env)
 
 
-@dataclass(eq=False, repr=False)
-class _OfFunction(EnvFactory):
-    venv_type: VectorEnvType
-    function: Callable[[EnvMode], Env[Any, Any]]
-
-    def create_env(self, mode: EnvMode) -> Env[Any, Any]:
-        return self.function(mode)
-
-
-def environments_of(env: Env[Any, Any], *others: Any) -> Environments:
+def environments_of(env: gym.Env[Any, Any], *others: Any) -> Environments:
     """Returns :class:`Environments` for the kind of actions.
 
     :param env: see :class:`Environments`, also for the others.
@@ -382,8 +375,7 @@ class EnvFactoryRegistered(EnvFactory):
         self.train_seed = seed if train_seed is None else train_seed
         self.test_seed = seed if test_seed is None else test_seed
         self.envpool_factory = envpool_factory
-        modes = (render_mode_train, render_mode_test, render_mode_watch)
-        self.render_modes = dict(zip(EnvMode, modes, strict=True))
+        self.render_modes = dict(zip(EnvMode, (render_mode_train, render_mode_test, render_mode_watch), strict=True))
         self.make_kwargs = make_kwargs
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -392,7 +384,7 @@ class EnvFactoryRegistered(EnvFactory):
     def _create_kwargs(self, mode: EnvMode) -> dict[str, Any]:
         return {**self.make_kwargs, "render_mode": self.render_modes.get(mode)}
 
-    def create_env(self, mode: EnvMode) -> Env[Any, Any]:
+    def create_env(self, mode: EnvMode) -> gym.Env[Any, Any]:
         return make_registered(find_spec(self.task), **self._create_kwargs(mode))
 
     def create_venv(self, num_envs: int, mode: EnvMode, seed: int | None = None) -> BaseVectorEnv:

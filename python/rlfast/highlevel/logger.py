@@ -83,17 +83,10 @@ class LoggerFactoryDefault(LoggerFactory):
         if self.logger_type == "tensorboard":
             return kind(self._writer(log_dir))  # type: ignore[no-any-return]
         Path(log_dir).mkdir(parents=True, exist_ok=True)  # Weights & Biases uses a temporary folder without this one
-        logger: utils.WandbLogger = kind(
-            save_interval=self.save_interval,
-            name=experiment_name.replace(os.path.sep, "__"),
-            run_id=run_id,
-            config=config_dict,
-            entity=self.wandb_entity,
-            project=self.wandb_project,
-            group=self.group,
-            job_type=self.job_type,
-            log_dir=log_dir,
-        )
+        name = experiment_name.replace(os.path.sep, "__")
+        run = {"name": name, "run_id": run_id, "config": config_dict, "group": self.group, "job_type": self.job_type}
+        account = {"entity": self.wandb_entity, "project": self.wandb_project}
+        logger: utils.WandbLogger = kind(save_interval=self.save_interval, log_dir=log_dir, **run, **account)
         logger.load(self._writer(log_dir))
         return logger
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import torch
-from torch import nn
 
 from rlfast.utils.optim import adam
 from rlfast.utils.string import ToStringMixin
@@ -24,7 +23,7 @@ class OptimizerWithLearningRateProtocol(Protocol):
 class OptimizerFactory(ToStringMixin, ABC):
     """The interface of factories of optimizers."""
 
-    def create_optimizer(self, module: nn.Module, lr: float) -> torch.optim.Optimizer:
+    def create_optimizer(self, module: torch.nn.Module, lr: float) -> torch.optim.Optimizer:
         """Returns an optimizer of all parameters of a module.
 
         :param module: the module.

@@ -10,14 +10,11 @@ from rlfast.experiment.algorithms import find
 from rlfast.experiment.config import RunConfig
 from rlfast.experiment.networks import ACTIVATIONS
 from rlfast.exploration import GaussianNoise
-from rlfast.highlevel import trainer
+from rlfast.highlevel import optim, trainer
 from rlfast.highlevel.config import SamplingConfig
 from rlfast.highlevel.env import EnvFactoryRegistered, Environments, EnvMode
 from rlfast.highlevel.module import actor, critic
-from rlfast.highlevel.optim import OptimizerFactoryAdam
-from rlfast.highlevel.params import noise
-from rlfast.highlevel.params.alpha import AutoAlphaFactoryDefault
-from rlfast.highlevel.params.env_param import EnvValueFactory
+from rlfast.highlevel.params import alpha, env_param, noise
 from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactoryLinear
 
 _NAMES = {
@@ -113,12 +110,12 @@ class Settings:
         return not any(factories) or (steps == {self._sampling.max_steps} and self.say(lr_schedule="linear"))
 
     def _add_optimizer(self, factory: Any) -> bool:
-        if type(factory) is not OptimizerFactoryAdam or factory.weight_decay or factory.betas != (0.9, 0.999):
+        if type(factory) is not optim.OptimizerFactoryAdam or factory.weight_decay or factory.betas != (0.9, 0.999):
             return False
         return self.say(adam_eps=factory.eps) or factory.eps == 1e-8
 
     def _add_param(self, name: str, value: Any, envs: Environments) -> bool:
-        if isinstance(value, EnvValueFactory):
+        if isinstance(value, env_param.EnvValueFactory):
             value = value.create_value(envs)
         if name == "alpha":
             return self._add_alpha(value, envs)
@@ -133,7 +130,7 @@ class Settings:
         return isinstance(value, int | float | str | tuple | None) and self.say(**{setting: value})
 
     def _add_alpha(self, value: Any, envs: Environments) -> bool:
-        if type(value) is AutoAlphaFactoryDefault:
+        if type(value) is alpha.AutoAlphaFactoryDefault:
             target = value.target_entropy(envs)
             return self.say(auto_alpha=True, alpha=1.0, alpha_learning_rate=value.lr, target_entropy=target)
         return isinstance(value, int | float) and value > 0 and self.say(alpha=value, auto_alpha=False)

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import pickle
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium as gym
 import torch
 
-from rlfast.data import InfoStats
-from rlfast.data.collect.collector import Collector
+from rlfast.data import Collector, InfoStats
 from rlfast.data.plain_data import summary
 from rlfast.env import BaseVectorEnv
 from rlfast.env.adapters import as_vector_env
+from rlfast.experiment import RunConfig
 from rlfast.experiment.build import Parts, build
-from rlfast.experiment.config import RunConfig
 from rlfast.experiment.declaration import PICKLE, Declaration
 from rlfast.experiment.environments import env_seed, seed_envs
 from rlfast.experiment.run import ConfigError, train
@@ -32,12 +31,11 @@ from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
 from rlfast.highlevel.module.core import TDevice
 from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
 from rlfast.highlevel.world import World
-from rlfast.utils import logging
 from rlfast.utils.logger import BaseLogger, LazyLogger
-from rlfast.utils.logging import FileLoggerContext, datetime_tag
+from rlfast.utils.logging import FileLoggerContext, datetime_tag, getLogger
 from rlfast.utils.string import ToStringMixin
 
-log = logging.getLogger(__name__)
+log = getLogger(__name__)
 
 
 @dataclass
@@ -147,9 +145,8 @@ class _Declared(Declaration):
         factory = self._experiment.logger_factory or LoggerFactoryDefault()
         if type(factory) is LoggerFactoryDefault and factory.logger_type == "tensorboard":
             return []  # every run has one
-        name = self._experiment.name or run_dir.name
-        made = factory.create_logger(str(run_dir), name, self._run_id, {"experiment": self._experiment.pprints()})
-        return [made]
+        name, told = self._experiment.name or run_dir.name, {"experiment": self._experiment.pprints()}
+        return [factory.create_logger(str(run_dir), name, self._run_id, told)]
 
     def trainer_options(self, parts: Parts, logger: BaseLogger) -> dict[str, Any]:
         experiment = self._experiment
@@ -326,7 +323,7 @@ class Experiment(ToStringMixin):
         *,
         run_name: str | None = None,
         raise_error_on_dirname_collision: bool = True,
-        **kwargs: Any,
+        **kwargs: Any,  # noqa: ARG002 (as in Tianshou)
     ) -> ExperimentResult:
         """Trains, and watches the policy.
 
@@ -340,27 +337,22 @@ class Experiment(ToStringMixin):
         :return: the result.
         :raises ConfigError: if the declaration cannot be run; nothing was started then.
         """
-        del kwargs
-        folder, restored = self._folder(experiment_name or run_name), self.config.policy_restore_directory
-        kept = folder is not None
-        folder = folder or Path(tempfile.mkdtemp(prefix="rlfast"), "run")
-        replaces = self.config.train and not raise_error_on_dirname_collision and (folder / PICKLE).exists()
-        if replaces and restored and folder.samefile(restored):
-            raise ConfigError(f"{folder} has the policy to restore, and would be deleted: choose another name")
-        try:
+        kept, restored = self._folder(experiment_name or run_name), self.config.policy_restore_directory
+        with ExitStack() as held:
+            folder = kept or Path(held.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)), "run")
+            replaces = self.config.train and not raise_error_on_dirname_collision and (folder / PICKLE).exists()
+            if replaces and restored and folder.samefile(restored):
+                raise ConfigError(f"{folder} has the policy to restore, and would be deleted: choose another name")
             declared, info = _Declared(self, folder, logger_run_id, folder if replaces else None), None
-            with declared.held:
-                if self.config.train:
-                    config = replace(declared.config, save_buffer=declared.config.save_buffer and kept)
-                    info = train(config, declared, make_parts=lambda config, _: declared.make(config)).info
-                else:
-                    declared.held.enter_context(closing(declared.make(declared.config)))
-                if self.config.watch:
-                    self._watch(declared.world)
-            return ExperimentResult(declared.world, info)
-        finally:
-            if not kept:
-                shutil.rmtree(folder.parent, ignore_errors=True)
+            held.enter_context(declared.held)
+            if self.config.train:
+                config = replace(declared.config, save_buffer=declared.config.save_buffer and kept is not None)
+                info = train(config, declared, make_parts=lambda config, _: declared.make(config)).info
+            else:
+                held.enter_context(closing(declared.make(declared.config)))
+            if self.config.watch:
+                self._watch(declared.world)
+        return ExperimentResult(declared.world, info)
 
     def _watch(self, world: World) -> None:
         if world.envs.watch_env is None:  # made now, as it may open a window; factories of one's own made it before

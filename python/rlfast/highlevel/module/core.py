@@ -5,32 +5,31 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import torch
-from torch import nn
 
 from rlfast.experiment.config import RunConfig
 from rlfast.experiment.networks import Networks
 from rlfast.highlevel.env import Environments
+from rlfast.utils.net.atari import layer_init
 from rlfast.utils.net.common import ModuleType
 
 TDevice: TypeAlias = str | torch.device
 
 
-def init_linear_orthogonal(module: nn.Module) -> None:
+def init_linear_orthogonal(module: torch.nn.Module) -> None:
     """Initializes the weights of linear layers orthogonally, and their biases with zeros.
 
     :param module: has the layers.
     """
     for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.orthogonal_(layer.weight, 2**0.5)
-            nn.init.zeros_(layer.bias)
+        if isinstance(layer, torch.nn.Linear):
+            layer_init(layer)
 
 
 class ModuleFactory(ABC):
     """The interface of factories of networks."""
 
     @abstractmethod
-    def create_module(self, envs: Environments, device: TDevice) -> nn.Module:
+    def create_module(self, envs: Environments, device: TDevice) -> torch.nn.Module:
         """Returns a network.
 
         :param envs: the environments.
@@ -48,7 +47,7 @@ class DefaultNetworks(Networks):
     """
 
     def __init__(
-        self, envs: Environments, device: TDevice, hidden_sizes: Sequence[int], activation: ModuleType = nn.ReLU
+        self, envs: Environments, device: TDevice, hidden_sizes: Sequence[int], activation: ModuleType = torch.nn.ReLU
     ) -> None:
         config = RunConfig(hidden_sizes=tuple(hidden_sizes), device=str(device), env=str(envs.env))
         super().__init__(config, "the default network", envs.get_observation_space(), envs.get_action_space())

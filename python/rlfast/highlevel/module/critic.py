@@ -117,10 +117,8 @@ class CriticFactoryReuseActor(CriticFactory):
         """
         actor: Any = self.actor_future.actor
         if not isinstance(actor, BaseActor) or use_action:
-            raise ValueError(
-                "a critic can share features with an actor that is a BaseActor, and if it takes no actions: "
-                f"got {type(actor).__name__}, use_action={use_action}"
-            )
+            got = f"{type(actor).__name__}, use_action={use_action}"
+            raise ValueError(f"a critic shares features with a BaseActor, and if it takes no actions: got {got}")
         features = actor.get_preprocess_net()
         if envs.get_type().is_continuous():
             return continuous.Critic(features, device=device).to(device)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from rlfast.utils.net.common import ActorCritic
 
@@ -12,7 +11,7 @@ from rlfast.utils.net.common import ActorCritic
 class ModuleOpt:
     """A network and its optimizer."""
 
-    module: nn.Module
+    module: torch.nn.Module
     optim: torch.optim.Optimizer
 
 
@@ -24,11 +23,11 @@ class ActorCriticOpt:
     optim: torch.optim.Optimizer
 
     @property
-    def actor(self) -> nn.Module:
+    def actor(self) -> torch.nn.Module:
         """The actor."""
         return self.actor_critic_module.actor
 
     @property
-    def critic(self) -> nn.Module:
+    def critic(self) -> torch.nn.Module:
         """The critic."""
         return self.actor_critic_module.critic

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
@@ -12,14 +13,14 @@ from rlfast.highlevel.optim import OptimizerFactory
 from rlfast.utils.net.common import size_of
 from rlfast.utils.string import ToStringMixin
 
+TAutoAlpha: TypeAlias = tuple[float, torch.Tensor, torch.optim.Optimizer]
+
 
 class AutoAlphaFactory(ToStringMixin, ABC):
     """The interface of these factories."""
 
     @abstractmethod
-    def create_auto_alpha(
-        self, envs: Environments, optim_factory: OptimizerFactory, device: TDevice
-    ) -> tuple[float, torch.Tensor, torch.optim.Optimizer]:
+    def create_auto_alpha(self, envs: Environments, optim_factory: OptimizerFactory, device: TDevice) -> TAutoAlpha:
         """Returns the entropy to aim at, the logarithm of the temperature, and its optimizer.
 
         :param envs: the environments.
@@ -50,8 +51,6 @@ class AutoAlphaFactoryDefault(AutoAlphaFactory):
             return float(coefficient * size)
         return (0.98 if coefficient == -1 else coefficient) * math.log(size)
 
-    def create_auto_alpha(
-        self, envs: Environments, optim_factory: OptimizerFactory, device: TDevice
-    ) -> tuple[float, torch.Tensor, torch.optim.Optimizer]:
+    def create_auto_alpha(self, envs: Environments, optim_factory: OptimizerFactory, device: TDevice) -> TAutoAlpha:
         log_alpha = torch.zeros(1, requires_grad=True, device=device)
         return self.target_entropy(envs), log_alpha, optim_factory.create_optimizer_for_params([log_alpha], self.lr)

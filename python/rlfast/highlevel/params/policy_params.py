@@ -259,12 +259,11 @@ class Params(_Settings, ToStringMixin):
         """Returns the transformers of all settings by their names; subclasses may change the list."""
         names = {field.name for field in fields(self)}
         found: list[ParamTransformer] = [kind(name) for name, kind in _TRANSFORMERS.items() if name in names]
-        rates = [f"{part}_lr" for part in ("actor", "critic", "critic1", "critic2") if f"{part}_lr" in names]
-        schedulers = (*(f"{name}_scheduler_factory" for name in rates or ["lr"]), "lr_scheduler")
-        if {"lr", *rates} & names:
+        if rates := [name for name in ("lr", "actor_lr", "critic_lr", "critic1_lr", "critic2_lr") if name in names]:
             kinds: Any = {1: ParamTransformerLRScheduler, 2: ParamTransformerActorAndCriticLRScheduler}
-            found.append(kinds.get(max(1, len(rates)), ParamTransformerActorDualCriticsLRScheduler)(*schedulers))
-        return [*found, ParamTransformerDrop(*({"lr", *rates, "hidden_sizes", "num_cosines"} & names))]
+            kind = kinds.get(len(rates), ParamTransformerActorDualCriticsLRScheduler)
+            found.append(kind(*(f"{rate}_scheduler_factory" for rate in rates), "lr_scheduler"))
+        return [*found, ParamTransformerDrop(*rates, *({"hidden_sizes", "num_cosines"} & names))]
 
 
 _TRANSFORMERS: dict[str, type[Any]] = {
