@@ -230,6 +230,16 @@ def test_params_without_names_have_the_order_of_tianshou(kind, last):
     assert [field.name for field in fields(kind)][-len(last) :] == last
 
 
+@pytest.mark.parametrize("batch_size", [16, None])
+def test_a_collect_may_be_of_episodes_longer_than_its_steps(batch_size, config, sampling, cart_pole):
+    sampling = replace(sampling, episode_per_collect=4, step_per_collect=2, batch_size=batch_size)
+    result = (
+        builders.PGExperimentBuilder(cart_pole, config, sampling).with_settings(progress=False).build().run("whole")
+    )
+    assert result.trainer_result.train_episode % 4 == 0
+    assert (result.trainer_result.gradient_step == result.trainer_result.train_episode / 4) is (batch_size is None)
+
+
 class NotesEps(EpochTestCallback):
     seen = []
 
@@ -369,7 +379,7 @@ def test_a_folder_is_deleted_only_for_a_run_that_can_begin(config, sampling, car
 def test_the_layer_is_thin():
     files = [*Path(highlevel.__file__).parent.rglob("*.py")]
     assert len(files) > 25
-    assert sum(lines_of_code(file.read_text()) for file in files) <= 2_012
+    assert sum(lines_of_code(file.read_text()) for file in files) <= 2_014
 
 
 def lines_of_code(text):

@@ -27,7 +27,7 @@ class SamplingConfig(ToStringMixin):
     num_test_episodes: int = 1
     """Number of episodes of a test."""
     buffer_size: int = 4096
-    """Rows of the replay buffer. On-policy, it has those of a collect."""
+    """Rows of the replay buffer. On-policy, it has those of a collect, unless collects are of episodes."""
     step_per_collect: int = 2048
     """Environment steps of a collect, rounded up to a multiple of num_train_envs."""
     repeat_per_collect: int | None = 1

@@ -186,7 +186,9 @@ class Settings:
         for name in ("max_steps", "collect_steps", *vars(sampling)):
             if (setting := _NAMES.get(name, name)) in self._names:
                 self.values[setting] = getattr(sampling, name)
-        self.values["batch_size"] = sampling.batch_size or sampling.collect_steps
+        if sampling.episode_per_collect is not None and "buffer_size" not in self._names:  # nobody knows how many rows
+            self.values["collect_steps"] = -(-sampling.buffer_size // sampling.num_train_envs) * sampling.num_train_envs
+        self.values["batch_size"] = sampling.batch_size or self.values["collect_steps"]
         self._sampling = sampling
         if sampling.buffer_options() or sampling.episode_per_collect is not None:
             self.beyond.append("sampling_config")
