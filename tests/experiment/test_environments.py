@@ -181,6 +181,8 @@ FEW = {"num_envs": 2, "collect_steps": 4, "max_steps": 8, "batch_size": 8, "eval
         ("sac", gym.spaces.Box(-np.inf, np.inf, (2,)), "SAC needs actions with finite bounds, and those of Odd-v0"),
         ("ppo", gym.spaces.Box(0, 3, (2,), np.int64), "PPO needs continuous actions, and those of Odd-v0 are Box"),
         ("sac", gym.spaces.Box(0, 3, (2,), np.int64), "SAC needs continuous actions, and those of Odd-v0 are Box"),
+        ("sac", gym.spaces.Box(0, 3, ()), "SAC needs actions along at least one axis, and those of Odd-v0 are Box"),
+        ("ddpg", gym.spaces.Box(0, 3, ()), "DDPG needs actions along at least one axis"),
     ],
 )
 def test_actions_that_no_policy_can_give_are_refused_before_a_run(run_dir, monkeypatch, algorithm, act, message):

@@ -39,6 +39,8 @@ class ContinuousNetworks(NetworkBase):
         space = self._act_space
         if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
             raise self._space_error("continuous actions", space)
+        if not space.shape:
+            raise self._space_error("actions along at least one axis", space)
         return space
 
     def deterministic_actor(self) -> nn.Module:
