@@ -228,10 +228,11 @@ class TestLearn:
         assert policy.actor.values.tolist() == [pytest.approx([0.75, -0.75]), [0.0, 0.0]]
         assert policy.critic.values.flatten().tolist() == pytest.approx([1.5, 3.0])
 
-    def test_value_clip(self):
-        policy, rows = by_hand(value_clip=True)
+    @pytest.mark.parametrize(("eps_clip", "clipped"), [(0.2, 1.7), (0.4, 1.9)])
+    def test_value_clip(self, eps_clip, clipped):
+        policy, rows = by_hand(value_clip=True, eps_clip=eps_clip)
         vf_loss = policy._gradient_step(*rows.values())["vf_loss"]
-        assert vf_loss.item() == pytest.approx((1.0 + (4.0 - 1.7) ** 2) / 2)  # the clipped error is the larger one
+        assert vf_loss.item() == pytest.approx((1.0 + (4.0 - clipped) ** 2) / 2)  # the clipped error is the larger one
         assert policy.critic.values.flatten().tolist() == pytest.approx([1.5, 2.0])
 
     @pytest.mark.parametrize(("dual_clip", "objective"), [(None, -12.0), (1.5, -4.5)])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
 
 _CALIBRATION = "calibration_returns"
+_IS_CALIBRATED = "has_calibration_return"  # False in rows that are added later, whose return the buffer fills with 0
 
 
 class ConservativeLearner(Temperature, SquashedActor):
@@ -109,7 +110,8 @@ class ConservativeLearner(Temperature, SquashedActor):
     # -- calibration ---------------------------------------------------------------------------------------------------
 
     def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
-        """Add, if the policy is calibrated, the column ``calibration_returns``: the return from each row on.
+        """Add, if the policy is calibrated, the column ``calibration_returns``, the return from each row on, and
+        ``has_calibration_return``, which is True.
 
         :param buffer: the buffer with the data. Rows that are added later have no such return.
         :return: the same buffer.
@@ -118,7 +120,8 @@ class ConservativeLearner(Temperature, SquashedActor):
             indices = buffer.sample_indices(0)
             flags = {name: getattr(buffer, name)[indices] for name in ("rew", "terminated", "truncated")}
             returns, _ = self.compute_episodic_return(Batch(**flags), buffer, indices, gamma=self.gamma, gae_lambda=1.0)
-            buffer.set_array_at_key(returns.astype(np.float32), _CALIBRATION, indices, default_value=np.nan)
+            buffer.set_array_at_key(returns.astype(np.float32), _CALIBRATION, indices)
+            buffer.set_array_at_key(np.ones(len(indices), bool), _IS_CALIBRATED, indices)
         return buffer
 
     def process_fn(self, batch: Any, buffer: Any, indices: Any) -> Any:
@@ -126,7 +129,7 @@ class ConservativeLearner(Temperature, SquashedActor):
 
         :raises ValueError: if the policy is calibrated, and rows have no returns to calibrate by.
         """
-        if self.calibrated and (_CALIBRATION not in batch or torch.as_tensor(batch[_CALIBRATION]).isnan().any()):
+        if self.calibrated and (_CALIBRATION not in batch or not np.all(batch.get(_IS_CALIBRATED, True))):
             raise ValueError(
                 "calibrated=True needs the returns of the rows, which policy.process_buffer(buffer) adds and "
                 "OfflineTrainer does at its construction; give calibrated=False for rows that are collected later"
