@@ -38,6 +38,17 @@ def test_conjugate_gradients_solve():
     assert (few - exact) @ matrix @ (few - exact) < exact @ matrix @ exact
 
 
+def test_when_conjugate_gradients_end():
+    matrix, b = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.ones(2)
+    first = [0.5, 0.5]  # its error is 0.5, -0.5
+    assert conjugate_gradients(matrix.mv, b, tolerance=0.51).tolist() == first
+    assert conjugate_gradients(matrix.mv, b, tolerance=0.5).tolist() == pytest.approx([1.0, 1 / 3])
+    matrix, b = torch.linspace(0.01, 1.0, 30).double().diag(), torch.ones(30).double()
+    by_steps = [conjugate_gradients(matrix.mv, b, **steps) for steps in ({}, {"steps": 10}, {"steps": 11})]
+    assert torch.equal(by_steps[0], by_steps[1])
+    assert not torch.equal(by_steps[0], by_steps[2])
+
+
 def test_conjugate_gradients_of_nothing():
     """Tianshou's divide 0 by 0, and the actor's weights become NaN."""
     assert conjugate_gradients(torch.eye(3).mv, torch.zeros(3)).tolist() == [0, 0, 0]

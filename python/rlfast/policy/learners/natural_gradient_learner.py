@@ -175,5 +175,5 @@ def conjugate_gradients(
 
 
 def _flat_gradient(value: torch.Tensor, parameters: Sequence[torch.Tensor], **options: Any) -> torch.Tensor:
-    gradients = torch.autograd.grad(value, parameters, materialize_grads=True, allow_unused=True, **options)
+    gradients = torch.autograd.grad(value, parameters, materialize_grads=True, **options)
     return torch.cat([gradient.reshape(-1) for gradient in gradients])

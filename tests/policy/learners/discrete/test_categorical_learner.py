@@ -8,6 +8,7 @@ import torch
 
 import distributional
 from distributional import Table, line
+from policy.learners.given import calls_of
 from rlfast.data import Batch
 
 
@@ -21,6 +22,7 @@ def make(request):
     [
         ({"num_atoms": 1}, "num_atoms must be at least 2, got 1"),
         ({"v_min": 3.0}, "v_min must be below v_max, got 3.0 and 2.0"),
+        ({"v_min": 2.0}, "v_min must be below v_max, got 2.0 and 2.0"),
         ({"v_max": float("nan")}, "v_max must be a finite number"),
         ({"reward_normalization": True}, "reward_normalization must be False"),
     ],
@@ -28,6 +30,15 @@ def make(request):
 def test_bad_options(make, options, match):
     with pytest.raises(ValueError, match=match):
         make(**options)
+
+
+def test_the_returns(make):
+    policy = make(v_min=-1.0, v_max=3.0)
+    assert policy.support.tolist() == [-1.0, 1.0, 3.0]
+    assert policy.delta_z == 2.0
+    assert not policy.support.requires_grad
+    assert make(num_atoms=2).support.tolist() == [0.0, 2.0]
+    assert make(Table(ROWS).to("meta"), optim=None).support.device.type == "meta"
 
 
 # probabilities of the returns 0, 1 and 2 by state and action; the best actions are 1, 0 and 1
@@ -88,3 +99,17 @@ def test_importance_weights(make):
     batch = Batch(obs=np.array([0, 1]), act=np.array([0, 0]), info={}, weight=np.array([0.5, 0.0]))
     batch.reward_sum, batch.discount, batch.obs_next = np.ones(2), np.zeros(2), np.array([1, 2])
     assert policy.learn(batch).loss == pytest.approx(0.25 * -np.log(0.5), rel=1e-5)
+
+
+def test_networks_are_given_hidden_states_and_infos(make):
+    policy = make(Table(ROWS))
+    calls = calls_of(policy.model)
+    policy.next_value(np.array([0]), "before")
+    assert calls == [{"state": "before", "info": {}}]
+    batch = Batch(obs=np.array([0, 1]), act=np.array([0, 0]), info=Batch(lives=np.array([3, 2])))
+    batch.reward_sum, batch.discount, batch.obs_next = np.ones(2), np.zeros(2), np.array([1, 2])
+    batch.state, batch.state_next = torch.zeros(2, 1), torch.ones(2, 1)
+    policy.learn(batch)
+    _, after, now = calls
+    assert (after["state"].tolist(), now["state"].tolist()) == ([[1.0]] * 2, [[0.0]] * 2)
+    assert now["info"].lives.tolist() == [3, 2]

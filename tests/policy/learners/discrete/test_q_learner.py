@@ -3,14 +3,18 @@
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 from torch import nn
 
+from policy.learners.given import calls_of
 from rlfast.data import Batch, ReplayBuffer
+from rlfast.policy import DQNPolicy
 from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner
 from rlfast.policy.stats import TrainingStats
+from rlfast.utils.net.common import Net
+from rlfast.utils.runtime.native import NotNativeError
 
 
 class Stats(TrainingStats):
@@ -156,6 +160,9 @@ def test_its_defaults():
     policy = Mean()
     assert (policy.gamma, policy.n_step, policy.freq, policy.eps, policy.max_action_num) == (0.99, 1, 0, 0.0, 3)
     assert (policy.model_old, policy.rew_norm, policy.observation_space) == (None, False, None)
+    assert policy.action_bound_method is None
+    space = Box(-1.0, 1.0, (1,))
+    assert Mean(observation_space=space).observation_space is space
 
 
 def test_training_mode_is_that_of_the_trained_network():
@@ -188,3 +195,85 @@ def test_actions_that_are_not_known_cannot_be_drawn():
         policy.exploration_noise(np.zeros(2), Batch(obs=np.zeros((2, 1)), info={}))
     policy(Batch(obs=np.zeros((2, 1), np.float32), info={}))
     assert policy.max_action_num == 3
+
+
+def test_networks_are_given_hidden_states_and_infos():
+    policy, alone = Mean(target_update_freq=2), Mean()
+    calls, later, only = (calls_of(network) for network in (policy.model, policy.model_old, alone.model))
+    obs, infos = np.zeros((2, 1), np.float32), Batch(lives=np.array([3, 2]))
+    assert policy(Batch(obs=obs, info=infos)).state is None
+    policy(Batch(obs=obs, info=infos), "before")
+    policy.values(obs, "then", Batch(obs=obs, info=infos))
+    assert [(call["state"], call["info"].lives.tolist()) for call in calls] == [
+        (state, [3, 2]) for state in (None, "before", "then")
+    ]
+    calls.clear()
+    on = {"state": "on", "info": {}}
+    policy.values(obs, "on")
+    policy.greedy_actions(obs, "on")
+    policy.state_after(obs, "on")
+    assert calls == [on] * 3
+    for double in (True, False):
+        policy.output_of_best_action(obs, "on", double=double)
+        alone.output_of_best_action(obs, "on", double=double)
+    assert (calls, later, only) == ([on] * 4, [on] * 2, [on] * 2)
+
+
+def test_a_forward_of_ones_own_is_given_them_and_need_not_know_the_target_network():
+    policy, given = Mean(), []
+
+    def forward(batch, state):
+        given.append((batch, state))
+        return Batch(act=np.array([1, 0], np.uint8), logits=torch.empty(2, 3, 2, device="meta"))
+
+    policy.forward = forward
+    batch = Batch(obs=np.zeros((2, 1), np.float32), info={})
+    policy.values(batch.obs, "before", batch)
+    act, _ = policy.greedy_actions(batch.obs, "then")
+    assert (act.dtype, act.device.type) == (torch.int64, "meta")
+    assert given[0] == (batch, "before")
+    assert given[1][1] == "then"
+
+
+def test_illegal_actions_are_not_the_best_of_the_target_network():
+    policy = Mean(target_update_freq=2)
+    obs = Batch(obs=np.zeros((1, 1), np.float32), mask=np.array([[True, False, True]]))
+    assert policy.output_of_best_action(obs, double=False).tolist() == [[2.0, 1.0]]
+
+
+def test_actions_become_indices_where_the_networks_are():
+    act = Mean().actions(np.array([[1], [0]], np.uint8), torch.device("meta"))
+    assert (act.shape, act.dtype, act.device.type) == ((2,), torch.int64, "meta")
+
+
+def dqn(kind=DQNPolicy):
+    return kind(model=Net(4, 3, [8]), optim=None, action_space=Discrete(3))
+
+
+def test_exploration_in_rust():
+    policy = dqn()
+    assert policy.native_exploration() is None
+    for eps, share in ((0.25, 0.25), (1.0, 1.0), (7.0, 1.0)):
+        policy.set_eps(eps)
+        assert policy.native_exploration() == (share, 3, policy.rng.bit_generator)
+    policy.max_action_num = None
+    assert policy.native_exploration() is None
+
+
+def test_exploration_of_ones_own_is_none_in_rust():
+    class Own(DQNPolicy):
+        def exploration_noise(self, act, batch):
+            return act
+
+    assigned = dqn()
+    assigned.exploration_noise = lambda act, batch: act
+    for policy, name in ((dqn(Own), "Own"), (assigned, "DQNPolicy")):
+        with pytest.raises(NotNativeError, match=f"^{name} has exploration noise of its own$"):
+            policy.native_exploration()
+
+
+def test_a_network_of_other_actions_does_not_choose_in_rust():
+    policy = dqn()
+    policy.max_action_num = 4
+    with pytest.raises(NotNativeError, match="is not the number of outputs of the network"):
+        policy.native_chooser()

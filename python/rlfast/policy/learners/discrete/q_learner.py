@@ -148,8 +148,7 @@ class QLearner(ReplayLearner):
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = q_BA.argmax(dim=1).cpu().numpy()
-        state = None if hidden is None else parse(hidden)
-        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": state}))
+        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": parse(hidden)}))
 
     def network(self, model: Literal["model", "model_old"]) -> nn.Module:
         """Return the trained network, or its target.
@@ -204,7 +203,7 @@ class QLearner(ReplayLearner):
             raise ArgumentError("how many actions there are is not known before the first forward")
         mask = action_mask(batch.obs)
         if mask is None:
-            return explore(self.rng.bit_generator, min(self.eps, 1.0), self.max_action_num, np.asarray(act, np.int64))
+            return explore(self.rng.bit_generator, self.eps, self.max_action_num, np.asarray(act, np.int64))
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
     def _make_chooser(self) -> Chooser:

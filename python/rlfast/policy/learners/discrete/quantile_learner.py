@@ -77,7 +77,7 @@ class QuantileLearner(QLearner):
         named = dict(zip(self.parts, outputs, strict=True))
         fields = {name: Batch(part._asdict()) if isinstance(part, Fractions) else part for name, part in named.items()}
         fields["act"] = self.action_values(outputs, batch.obs).argmax(dim=1).cpu().numpy()
-        return wrap({**fields, "state": None if hidden is None else parse(hidden)})
+        return wrap({**fields, "state": parse(hidden)})
 
     def quantile_outputs(
         self,
