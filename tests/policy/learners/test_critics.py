@@ -7,6 +7,7 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from continuous import Lines, ensemble
+from rlfast.data import Batch
 from rlfast.policy import TD3Policy
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
@@ -99,6 +100,35 @@ def test_importance_weights():
     assert policy.critic.value.item() == pytest.approx(0.5 * 2 * 0.5 * 4 / 2)
 
 
+class Own(Rater):
+    """Steps by a method of its own, which does what the stock one does."""
+
+    @staticmethod
+    def _mse_optimizer(batch, critic, optimizer):
+        return Rater._mse_optimizer(batch, critic, optimizer)
+
+
+@pytest.mark.parametrize(
+    ("names", "critics"),
+    [
+        (("critic",), lambda: (Constant(0.0),)),
+        (("critic", "critic2"), lambda: (Constant(0.0), Constant(1.0))),
+        (("critic",), lambda: (Lines([0.0, 0.0], [0.0, 1.0]),)),
+    ],
+    ids=["one", "two", "ensemble"],
+)
+@pytest.mark.parametrize("weight", [None, [0.5, 0.25]])
+def test_steps_of_ones_own_tell_the_same_errors(names, critics, weight):
+    own, stock = Own(names, *critics()), Rater(names, *critics())
+    given = sample([4.0, 2.0], weight)
+    fields = {"obs": given.obs, "act": given.act, "returns": given.returns}
+    batch = Batch(fields if weight is None else {**fields, "weight": given.weight})
+    (losses, error), (wanted, wanted_error) = own.regress(given._replace(batch=batch)), stock.regress(given)
+    assert [loss.item() for loss in losses] == [loss.item() for loss in wanted]
+    assert not any(loss.requires_grad for loss in losses)
+    assert error.tolist() == wanted_error.tolist()
+
+
 def test_an_own_second_critic_begins_elsewhere():
     layers = nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 1)))
     other = reinitialized(layers)
@@ -152,6 +182,12 @@ class TestEnsemble:
         some = policy.ensemble_values(obs, act, old=old, members=torch.tensor([3, 0]))
         torch.testing.assert_close(some, network(obs, act)[[3, 0]].squeeze(2))
         assert policy.ensemble_values(obs, act, old=old).shape == (5, 7)
+
+    def test_other_members_are_not_computed(self):
+        policy, computed = self.policy(ensemble(5), 5), []
+        policy.critic.last.register_forward_hook(lambda _, args, output: computed.append(len(output)))
+        policy.ensemble_values(torch.zeros(7, 4), torch.zeros(7, 2), members=torch.tensor([3, 0]))
+        assert computed == [2]
 
     def test_several_values_of_each(self):
         policy = self.policy(Lines([0.0, 0.0], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))

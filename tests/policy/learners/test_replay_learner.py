@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
-from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
+from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, Sequence
 from rlfast.policy.components import compiled_update
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.components.overrides import replaceable
@@ -101,6 +101,24 @@ class TestReturns:
         assert batch.returns.flatten().tolist() == [1 + 0.5 * 1, 1 + 0.5 * 2, 1 + 0.5 * 3, 1.0]
         batch = processed(Line(n_step=3))
         assert batch.returns.flatten().tolist() == [1.75 + 0.125 * 3, 1.75, 1.5, 1.0]
+
+    @pytest.mark.parametrize("learns_from_returns", [True, False])
+    def test_observations_that_a_sample_has_are_taken(self, learns_from_returns):
+        """A subclass may have changed them, as normalization does."""
+        policy, buffer, rows = Line(), chain(), np.arange(4)
+        policy.learns_from_returns = learns_from_returns
+        batch = buffer[rows]
+        batch.obs_next = batch.obs_next + 10
+        policy.process_fn(batch, buffer, rows)
+        assert batch.obs_next.flatten().tolist() == [11.0, 12.0, 13.0, 14.0]
+        if learns_from_returns:
+            assert batch.returns.flatten().tolist() == [6.5, 7.0, 7.5, 1.0]
+
+    def test_normalized_rewards_are_refused(self):
+        policy = Line()
+        policy.rew_norm = True
+        with pytest.raises(ValueError, match="rew_norm"):
+            processed(policy)
 
     def test_several_values_of_a_row(self):
         class Two(Line):
@@ -324,8 +342,11 @@ class TestWholeUpdates:
         batch = processed(policy)
         assert "returns" not in batch
         assert batch.reward_sum.tolist() == [1.75, 1.75, 1.5, 1.0]
+        batch.state = batch.state_next = np.ones(4)  # columns of the user's
         policy.learn(batch)
         (sample,) = policy.samples
+        assert isinstance(sample.obs, torch.Tensor)
+        assert isinstance(sample.obs_next, torch.Tensor)
         assert (sample.batch, sample.state, sample.state_next) == (None, None, None)
         assert (sample.obs.flatten().tolist(), sample.obs_next.flatten().tolist()) == ([0, 1, 2, 3], [3, 4, 4, 4])
         assert sample.returns.tolist() == [1.75 + 0.125 * 3, 1.75, 1.5, 1.0]
@@ -357,6 +378,58 @@ class TestWholeUpdates:
         Recurrent(compile=False)
         with pytest.raises(ValueError, match="cannot take recurrent networks such as LSTM"):
             Recurrent(compile=True)
+
+
+@pytest.mark.usefixtures("as_it_is")
+@pytest.mark.parametrize(
+    ("kind", "compile", "names"),
+    [
+        (Single, False, ("act", "weight", "returns")),
+        (Own, False, ("act", "weight", "reward_sum", "discount")),
+        (Single, True, ("obs", "obs_next", "act", "weight", "reward_sum", "discount")),
+    ],
+)
+def test_samples_are_moved_to_the_networks(kind, compile, names):
+    policy = kind(compile=compile)
+    batch = processed(policy)
+    batch.weight = np.ones(4)
+    sample = policy.to("meta")._as_sample(batch)
+    assert {getattr(sample, name).device.type for name in names} == {"meta"}
+    assert {extra.device.type for extra in sample.extras} <= {"meta"}
+
+
+@replaceable("_mse_optimizer")
+class Remembering(Line):
+    """Learns from sequences."""
+
+    learns_from_sequences = True
+
+    def value(self, obs, state=None, batch=None):
+        return self.net(obs.flat()).flatten()
+
+    def _mse_optimizer(self):
+        raise NotImplementedError
+
+
+class TestSequences:
+    def processed(self, policy):
+        buffer = chain(unit=Sequence(2, 0))
+        batch, indices = buffer.sample(3)
+        return policy.process_fn(batch, buffer, indices)
+
+    @pytest.mark.parametrize("name", ["forward", "_target_q", "_mse_optimizer", "_compiled"])
+    def test_methods_that_they_do_not_go_through_are_refused(self, name):
+        policy = Remembering()
+        setattr(policy, name, lambda *_: None)
+        text = "^Remembering learns from sequences by its own methods, without a graph: leave compile at False, and"
+        with pytest.raises(ValueError, match=text):
+            self.processed(policy)
+
+    def test_they_are_moved_to_the_networks(self):
+        policy = Remembering().to("meta")
+        batch = self.processed(policy)
+        assert batch.returns.device.type == "meta"
+        assert policy._as_sample(batch).obs.flat().device.type == "meta"
 
 
 def test_columns_of_a_sample_have_the_dtype_of_the_algorithm():
