@@ -7,7 +7,6 @@ from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, Sequence
-from rlfast.policy.components import compiled_update
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner, Sample, concatenated
@@ -229,6 +228,24 @@ class TestDraws:
         assert policy.drawn == []
         assert policy.samples[0].draws == ()
 
+    @pytest.mark.parametrize(
+        ("flag", "drawn"), [("learns_from_rewards", ["step"]), ("learns_from_returns", ["next", "step"])]
+    )
+    def test_samples_without_returns_have_them_too(self, flag, drawn):
+        policy = Drawing()
+        setattr(policy, flag, False)
+        policy.extra_names = ("rew",)
+        batch = processed(policy)
+        batch.state_next = torch.ones(4)
+        sample = policy._as_sample(batch)
+        assert policy.drawn == drawn
+        assert [numbers.tolist() for numbers in sample.draws] == [[float(len(drawn))] * 4]
+        assert [column.tolist() for column in sample.extras] == [[1.0] * 4]
+        assert (sample.state_next is None) == (flag == "learns_from_rewards")
+        policy.register_forward_hook(lambda *_: None)
+        sample = policy._as_sample(batch)
+        assert (sample.draws, sample.draws_next, policy.drawn) == ((), (), drawn)
+
 
 class TestForward:
     def test_it_is_called_where_it_is_replaced_and_only_there(self):
@@ -315,13 +332,6 @@ class Own(Line):
         with torch.no_grad():
             value = self.next_value(sample.obs_next, sample.state_next, *sample.draws_next)
         return super().gradient_step(sample._replace(returns=self.returns_of(sample, value)))
-
-
-@pytest.fixture
-def as_it_is(monkeypatch):
-    """What would be compiled runs as the function that it is."""
-    monkeypatch.setattr(compiled_update, "_allow_gradients", lambda: None)
-    monkeypatch.setattr(torch, "compile", lambda update, *, fullgraph, backend, isolate_recompiles: update)
 
 
 @pytest.mark.usefixtures("as_it_is")

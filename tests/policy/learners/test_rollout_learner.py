@@ -7,9 +7,11 @@ import pytest
 import torch
 from gymnasium.spaces import Discrete
 
+from policy.learners.given import calls_of
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import Categorical
+from rlfast.policy import PGPolicy
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.learners.rollout_learner import RolloutLearner
 from rlfast.policy.stats import TrainingStats
@@ -154,3 +156,49 @@ def test_a_graph_gives_the_same(monkeypatch):
         for _ in range(3):
             policy.update(0, rollout(), batch_size=None, repeat=2)
     assert torch.allclose(weights(graph), weights(eager), atol=1e-5)
+
+
+@pytest.mark.usefixtures("as_it_is")
+def test_the_gradient_step_is_what_is_compiled():
+    eager, whole = Reinforce(), Reinforce(compile=True)
+    for policy in (eager, whole):
+        policy.update(0, rollout(), batch_size=3, repeat=2)
+    torch.testing.assert_close(weights(whole), weights(eager))
+    assert len(whole.seen) == 4
+    whole.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="or has hooks: leave compile at False"):
+        whole.update(0, rollout(), batch_size=3, repeat=2)
+
+    class Recurrent(Reinforce):
+        def compile_update(self, compile, *networks):
+            super().compile_update(compile, *networks, torch.nn.LSTM(1, 1))
+
+    Recurrent(compile=False)
+    with pytest.raises(ValueError, match="cannot take recurrent networks such as LSTM"):
+        Recurrent(compile=True)
+
+
+def test_its_defaults():
+    class Plain(Reinforce):
+        def __init__(self):
+            nets = {"actor": Actor(Net(2, hidden_sizes=[4]), 2), "critic": Critic(Net(2, hidden_sizes=[4]))}
+            options = {"gamma": 0.5, "reward_normalization": False, "deterministic_eval": False}
+            RolloutLearner.__init__(
+                self, **nets, **options, optim=None, dist_fn=Categorical, action_space=Discrete(2), action_scaling=False
+            )
+
+    policy = Plain()
+    assert (policy.gae_lambda, policy.max_batchsize, policy.recompute_adv) == (1.0, 256, False)
+
+
+def test_what_is_no_network():
+    with pytest.raises(TypeError, match="^actor must be a Module"):
+        PGPolicy(actor=len, optim=None, dist_fn=Categorical, action_space=Discrete(2), action_scaling=False)
+
+
+def test_the_actor_is_given_hidden_states_and_infos():
+    policy = Reinforce()
+    calls = calls_of(policy.actor)
+    obs = np.zeros((2, 2), np.float32)
+    result = policy(Batch(obs=obs, info=Batch(lives=np.array([3, 2]))), "before")
+    assert (calls[0]["state"], calls[0]["info"].lives.tolist(), result.state) == ("before", [3, 2], "before")

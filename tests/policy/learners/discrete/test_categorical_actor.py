@@ -75,7 +75,7 @@ def test_a_forward_of_ones_own_is_given_them():
     assert given == [(batch, "before")]
 
 
-def test_foreign_networks_get_observations_whole():
+def test_observations_are_given_whole_to_foreign_networks():
     obs = Batch(obs=OBS, mask=np.ones((40, 2), bool))
     known = make()
     assert known.network_obs(OBS) is OBS

@@ -10,8 +10,9 @@ from policy.learners.given import calls_of
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.policy import DQNPolicy
 from rlfast.policy.components.action_masks import legal_values
+from rlfast.policy.components.memory.sequences import Sequences
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.discrete.q_learner import QLearner
+from rlfast.policy.learners.discrete.q_learner import QLearner, network_output
 from rlfast.policy.stats import TrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.runtime.native import NotNativeError
@@ -217,6 +218,14 @@ def test_networks_are_given_hidden_states_and_infos():
         policy.output_of_best_action(obs, "on", double=double)
         alone.output_of_best_action(obs, "on", double=double)
     assert (calls, later, only) == ([on] * 4, [on] * 2, [on] * 2)
+
+
+def test_networks_are_given_no_infos_of_sequences():
+    network, steps = Atoms(), torch.tensor([0, 1])
+    calls = calls_of(network)
+    sequence = Sequences(torch.zeros(1, 0, 1), torch.zeros(1, 0), torch.zeros(1, 2, 1), torch.zeros_like(steps), steps)
+    output, state = network_output(network, sequence, Batch(lives=np.array([3, 2])))
+    assert (output.shape, state, calls) == ((2, 3, 2), None, [{"state": None, "info": {}}])
 
 
 def test_a_forward_of_ones_own_is_given_them_and_need_not_know_the_target_network():
