@@ -1,23 +1,27 @@
 """The template of on-policy algorithms, with a minimal algorithm."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
+from torch import nn
 
 from policy.learners.given import calls_of
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
-from rlfast.functional import Categorical
-from rlfast.policy import PGPolicy
+from rlfast.functional import Categorical, DiagonalNormal
+from rlfast.policy import A2CPolicy, PGPolicy, PPOPolicy
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.learners.rollout_learner import RolloutLearner
 from rlfast.policy.stats import TrainingStats
 from rlfast.utils.net.common import Net
+from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam, descend
+from rlfast.utils.runtime.native import NotNativeError
 
 
 @dataclass(kw_only=True)
@@ -171,7 +175,7 @@ def test_the_gradient_step_is_what_is_compiled():
 
     class Recurrent(Reinforce):
         def compile_update(self, compile, *networks):
-            super().compile_update(compile, *networks, torch.nn.LSTM(1, 1))
+            super().compile_update(compile, *networks, nn.LSTM(1, 1))
 
     Recurrent(compile=False)
     with pytest.raises(ValueError, match="cannot take recurrent networks such as LSTM"):
@@ -192,7 +196,7 @@ def test_its_defaults():
 
 
 def test_what_is_no_network():
-    with pytest.raises(TypeError, match="^actor must be a Module"):
+    with pytest.raises(TypeError, match="actor must be a Module"):
         PGPolicy(actor=len, optim=None, dist_fn=Categorical, action_space=Discrete(2), action_scaling=False)
 
 
@@ -202,3 +206,96 @@ def test_the_actor_is_given_hidden_states_and_infos():
     obs = np.zeros((2, 2), np.float32)
     result = policy(Batch(obs=obs, info=Batch(lives=np.array([3, 2]))), "before")
     assert (calls[0]["state"], calls[0]["info"].lives.tolist(), result.state) == ("before", [3, 2], "before")
+
+
+def make(kind=A2CPolicy, **options):
+    torch.manual_seed(0)
+    nets = {"actor": Actor(Net(2, hidden_sizes=[4]), 2), "critic": Critic(Net(2, hidden_sizes=[4]))}
+    given = {"dist_fn": Categorical, "action_space": Discrete(2), "action_scaling": False, "optim": None}
+    return kind(**nets | given | options)
+
+
+class Foreign(nn.Module):
+    """Takes observations whole."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, obs, **given):
+        return self.network(obs.obs if isinstance(obs, Batch) else obs, **given)
+
+
+def test_foreign_networks_are_given_observations_whole():
+    array = np.zeros((3, 2), np.float32)
+    obs = Batch(obs=array, mask=np.ones((3, 2), bool))
+    known = make()
+    assert known.network_obs(array) is array
+    assert np.array_equal(known.network_obs(obs), array)
+    assert make(actor=Foreign(known.actor)).network_obs(obs) is obs
+    assert make(critic=Foreign(known.critic)).network_obs(obs) is obs
+
+
+def test_masks_are_of_discrete_actions():
+    space, actor = Box(-1.0, 1.0, (2,)), ActorProb(Net(2, hidden_sizes=[4]), 2)
+    policy = make(actor=actor, dist_fn=DiagonalNormal, action_space=space)
+    obs = Batch(obs=np.zeros((3, 2), np.float32), mask=np.ones((3, 2), bool))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(policy(Batch(obs=obs, info={})).dist, DiagonalNormal)
+
+
+def test_observations_of_ones_own_are_made_in_python():
+    class Own(A2CPolicy):
+        def network_obs(self, obs):
+            return -obs
+
+    assigned = make()
+    assert assigned.native_chooser().is_random
+    assigned.network_obs = lambda obs: -obs
+    for policy in (make(Own), assigned):
+        with pytest.raises(NotNativeError, match="chooses actions by a method of its own"):
+            policy.native_chooser()
+
+
+def test_roll_outs_are_moved_to_the_networks():
+    class Bare(Reinforce):
+        columns = ("act",)
+
+        def _compute_returns(self, rollout, buffer, indices):
+            return rollout
+
+    policy, buffer = Bare().to("meta"), rollout()
+    batch = policy.process_fn(*buffer.sample(0)[:1], buffer, np.arange(7))
+    assert {batch[name].device.type for name in ("obs", "obs_next", "act")} == {"meta"}
+
+
+class Echo(nn.Module):
+    """Its logits are the hidden state."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(1))
+
+    def forward(self, obs, state=None, info=None):
+        return self.gain * state.hidden, state
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_actors_start_from_the_states_that_were_stored(heard):
+    policy = make(PPOPolicy, actor=Echo(), max_batchsize=3, optim=adam(0.1))
+    if heard:
+        policy.register_forward_hook(lambda *_: None)
+    states, plain, buffer = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32), rollout(), ReplayBuffer(7)
+    for row, state in zip(plain[np.arange(7)], states, strict=True):
+        row.policy = Batch(hidden_state=Batch(hidden=state))
+        buffer.add(row)
+    batch, indices = buffer.sample(0)
+    batch = policy.process_fn(batch, buffer, indices)
+    expected = torch.as_tensor(states).log_softmax(dim=1)[np.arange(7), np.arange(7) % 2]
+    torch.testing.assert_close(batch.logp_old, expected)
+    for _, state, _, act, logp_old, *_ in policy._minibatches(batch, 3):
+        torch.testing.assert_close(Categorical(state.hidden).log_prob(act), logp_old)
+    stats = policy.learn(batch, batch_size=None, repeat=1)
+    advantage = (batch.adv - batch.adv.mean()) / batch.adv.std()
+    assert stats.clip_loss.mean == pytest.approx(-advantage.mean().item(), abs=1e-5)  # of ratios of 1

@@ -178,7 +178,7 @@ class RolloutLearner(BasePolicy):
             if self._dist_call[0] is not self.dist_fn:
                 self._dist_call = (self.dist_fn, takes_a_tuple(self.dist_fn))
             dist = self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
-        return dist if mask is None or self.action_type == "continuous" else legal_distribution(dist, mask)
+        return dist if self.action_type == "continuous" else legal_distribution(dist, mask)
 
     @property
     def acting_network(self) -> nn.Module:
