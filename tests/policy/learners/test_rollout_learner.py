@@ -164,11 +164,13 @@ def test_a_graph_gives_the_same(monkeypatch):
 
 @pytest.mark.usefixtures("as_it_is")
 def test_the_gradient_step_is_what_is_compiled():
-    eager, whole = Reinforce(), Reinforce(compile=True)
+    eager, whole, calls = Reinforce(), Reinforce(compile=True), []
+    compiled = whole._compiled
+    whole._compiled = lambda *rows: calls.append(1) or compiled(*rows)
     for policy in (eager, whole):
         policy.update(0, rollout(), batch_size=3, repeat=2)
     torch.testing.assert_close(weights(whole), weights(eager))
-    assert len(whole.seen) == 4
+    assert len(whole.seen) == len(calls) == 4
     whole.register_forward_hook(lambda *_: None)
     with pytest.raises(ValueError, match="or has hooks: leave compile at False"):
         whole.update(0, rollout(), batch_size=3, repeat=2)
@@ -291,7 +293,10 @@ def test_actors_start_from_the_states_that_were_stored(heard):
         row.policy = Batch(hidden_state=Batch(hidden=state))
         buffer.add(row)
     batch, indices = buffer.sample(0)
+    calls = calls_of(policy.actor)
     batch = policy.process_fn(batch, buffer, indices)
+    assert len(calls) == (1 if heard else 3)
+    assert heard or all(call["info"] == {} for call in calls)
     expected = torch.as_tensor(states).log_softmax(dim=1)[np.arange(7), np.arange(7) % 2]
     torch.testing.assert_close(batch.logp_old, expected)
     for _, state, _, act, logp_old, *_ in policy._minibatches(batch, 3):
@@ -299,3 +304,53 @@ def test_actors_start_from_the_states_that_were_stored(heard):
     stats = policy.learn(batch, batch_size=None, repeat=1)
     advantage = (batch.adv - batch.adv.mean()) / batch.adv.std()
     assert stats.clip_loss.mean == pytest.approx(-advantage.mean().item(), abs=1e-5)  # of ratios of 1
+
+
+def test_illegal_actions_count_in_no_log_probability():
+    policy, plain, buffer = make(PPOPolicy, max_batchsize=3), rollout(), ReplayBuffer(7)
+    for index, row in enumerate(plain[np.arange(7)]):
+        row.obs = row.obs_next = Batch(obs=row.obs, mask=np.arange(2) == row.act if index % 2 else np.ones(2, bool))
+        buffer.add(row)
+    batch, indices = buffer.sample(0)
+    log_prob = policy.process_fn(batch, buffer, indices).logp_old
+    assert log_prob[1::2].tolist() == [0.0] * 3
+    assert (log_prob[::2] < 0).all()
+
+
+def test_arrays_that_a_process_fn_leaves_are_learned_from():
+    class Own(Reinforce):
+        def process_fn(self, batch, buffer, indices):
+            batch = super().process_fn(batch, buffer, indices)
+            batch.act, batch.returns = batch.act.numpy(), batch.returns.numpy().astype(np.float64)
+            return batch
+
+    own, plain = Own(), Reinforce()
+    for policy in (own, plain):
+        policy.update(0, rollout(), batch_size=3, repeat=2)
+    torch.testing.assert_close(weights(own), weights(plain))
+    batch = own.to("meta")._as_tensors(Batch(act=np.array([1, 0]), returns=np.ones(2)))
+    assert (batch.act.device.type, batch.act.dtype) == ("meta", torch.int64)
+    assert (batch.returns.device.type, batch.returns.dtype) == ("meta", torch.float32)
+    exact = make(critic=Critic(Net(2, hidden_sizes=[4])).double())
+    assert exact._as_tensors(Batch(act=np.zeros(2, int), adv=np.ones(2), returns=np.ones(2))).adv.dtype == torch.float64
+    alone = PGPolicy(actor=own.actor, optim=None, dist_fn=Categorical, action_space=Discrete(2), action_scaling=False)
+    assert alone._as_tensors(Batch(act=np.zeros(2, int), returns=np.ones(2))).returns.dtype == torch.float32
+
+
+def test_returns_are_as_exact_as_the_critic():
+    exact, buffer = Reinforce().double(), rollout()
+    batch, indices = buffer.sample(0)
+    batch.obs, batch.obs_next = batch.obs.astype(np.float64), batch.obs_next.astype(np.float64)
+    returns = exact.process_fn(batch, buffer, indices).returns
+    due = [sum(0.5**k * (t + k) for k in range(7 - t)) for t in range(7)]
+    assert returns.dtype == torch.float64
+    assert returns.tolist() == pytest.approx(due, rel=1e-12)
+    batch, indices = buffer.sample(0)
+    assert Reinforce().process_fn(batch, buffer, indices).returns.dtype == torch.float32
+
+
+def test_returns_that_were_all_the_same_can_be_scaled_by():
+    policy, buffer = Reinforce(reward_normalization=True), rollout()
+    policy.ret_rms.var = np.array(0.0)
+    batch, indices = buffer.sample(0)
+    assert torch.isfinite(policy.process_fn(batch, buffer, indices).returns).all()

@@ -17,7 +17,7 @@ def test_networks_are_given_hidden_states_and_infos(name):
     policy = make(name, target_update_freq=2)
     calls, later = calls_of(policy.model), calls_of(policy.model_old)
     assert policy(Batch(obs=OBS, info=INFOS)).state is None
-    policy(Batch(obs=OBS, info=INFOS), "before")
+    assert policy(Batch(obs=OBS, info=INFOS), "before").state == "before"
     assert [(call["state"], call["info"].lives.tolist()) for call in calls] == [(None, [3, 2]), ("before", [3, 2])]
     calls.clear()
     policy.quantile_outputs(OBS, "then")
