@@ -149,6 +149,18 @@ class TestReturns:
         assert own.learn(batch).loss == stock_.learn(processed(stock_)).loss
         assert torch.equal(own.net.weight, stock_.net.weight)
 
+    def test_the_hidden_states_before_next_observations(self):
+        """They are those of the next rows, but after the last one."""
+        policy, plain, buffer, rows = Own(), chain(), ReplayBuffer(4), np.arange(4)
+        policy.state_after = lambda obs, state: {"hidden": state.hidden + 10 * torch.as_tensor(obs)}
+        for row in plain[rows]:
+            row.policy = Batch(hidden_state=Batch(hidden=5 + row.obs))
+            buffer.add(row)
+        batch = processed(policy, buffer, rows)
+        assert batch.state.hidden.flatten().tolist() == [5.0, 6.0, 7.0, 8.0]
+        assert batch.state_next.hidden.flatten().tolist() == [6.0, 7.0, 8.0, 8.0 + 30.0]
+        assert "state_next" not in processed(policy)
+
     def test_those_of_several_columns(self):
         sample = Sample(*[None] * 7, reward_sum=torch.tensor([1.0, 2.0]), discount=torch.tensor([0.5, 0.0]))
         values = torch.tensor([[2.0, 4.0], [6.0, 8.0]])
