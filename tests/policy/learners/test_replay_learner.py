@@ -415,7 +415,11 @@ def test_samples_are_moved_to_the_networks(kind, compile, names):
     policy = kind(compile=compile)
     batch = processed(policy)
     batch.weight = np.ones(4)
+    if "returns" in batch:
+        batch.returns = batch.returns.double()
     sample = policy.to("meta")._as_sample(batch)
+    assert sample.weight.dtype == torch.float32
+    assert sample.returns is None or sample.returns.dtype == torch.float32
     assert {getattr(sample, name).device.type for name in names} == {"meta"}
     assert {extra.device.type for extra in sample.extras} <= {"meta"}
 

@@ -228,7 +228,7 @@ class Foreign(nn.Module):
         return self.network(obs.obs if isinstance(obs, Batch) else obs, **given)
 
 
-def test_foreign_networks_are_given_observations_whole():
+def test_observations_are_given_whole_to_foreign_networks():
     array = np.zeros((3, 2), np.float32)
     obs = Batch(obs=array, mask=np.ones((3, 2), bool))
     known = make()

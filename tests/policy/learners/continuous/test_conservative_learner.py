@@ -69,6 +69,8 @@ def test_only_rows_that_are_there_have_returns():
     for rew in (1.0, 2.0, 3.0, 4.0):
         add(rew)
     policy.process_buffer(buffer)
+    assert buffer.has_calibration_return.tolist() == [True] * 4 + [False] * 2
+    assert buffer.has_calibration_return.dtype == bool
     first = policy.process_fn(buffer[[0, 1]], buffer, np.array([0, 1]))
     assert first.calibration_returns.tolist() == [2.0, 2.0]
     assert first.calibration_returns.dtype == np.float32
