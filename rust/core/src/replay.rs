@@ -252,8 +252,8 @@ impl Replay {
         let sources = copied.as_ref().map_or(sources, |copied| &copied.sources);
         table.reserve(rings)?;
         if rings.len() > 1 {
-            let next = |&r: &usize| self.rings[r].offset + self.rings[r].cursor;
-            rings.iter().for_each(|r| table.prefetch(next(r), table.layout.stride));
+            let next = |r: usize| self.rings[r].offset + self.rings[r].cursor;
+            rings.chunk_by(|a, b| a == b).for_each(|same| table.prefetch(next(same[0]), table.layout.stride));
         }
         let (agents, reward) = (table.agents(), table.layout.reward.map(|leaf| sources[leaf]));
         for (k, &r) in rings.iter().enumerate() {
@@ -261,7 +261,7 @@ impl Replay {
             let ending = Ending { terminated: terminated[k], truncated: truncated[k], known: true };
             let (index, done) = (ring.offset + ring.cursor, ending.done());
             // SAFETY: the caller promises the sources.
-            unsafe { table.write(ring, r, sources, k, ending) };
+            unsafe { table.write(ring, r, sources, k, ending, rings.get(k + 1) == Some(&r)) };
             let number = ring.push(done);
             table.set_episode(index, number);
             added.index[k] = index as i64;
@@ -452,7 +452,7 @@ impl Replay {
             table.reserve(&[r])?;
             let ending = ending(index);
             // SAFETY: the caller of `load` promises the sources.
-            unsafe { table.write(&self.rings[r], r, sources, index, ending) };
+            unsafe { table.write(&self.rings[r], r, sources, index, ending, false) };
             let number = self.rings.ring_mut(r).push(ending.done());
             table.set_episode(index, number);
         }

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NEEDED = ("observations", "actions", "rewards", "terminals")
+_CHUNK_CACHE = 32 << 20
+"""Bytes of decompressed chunks that h5py keeps for each array: parts that share a chunk decompress it once."""
 _COLUMNS = {"observations": "obs", "actions": "act", "next_observations": "obs_next"}
 
 
@@ -41,7 +43,7 @@ class D4rlSource(Source):
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._file = require_h5py().File(path, "r")
+        self._file = require_h5py().File(path, "r", rdcc_nbytes=_CHUNK_CACHE)
         try:
             self._open(path)
         except BaseException:
@@ -106,15 +108,24 @@ class D4rlSource(Source):
 
     def parts(self) -> Iterator[Part]:
         """Returns all rows, in order."""
+        follows = "next_observations" in self._sets
         for place in ranges(len(self._terminated), self._step()):
-            columns = {key: self._sets[name][place] for name, key in _COLUMNS.items() if name in self._sets}
-            if "obs_next" not in columns:
-                after = self._sets["observations"][place.stop : place.stop + 1]
-                columns["obs_next"] = np.concatenate([columns["obs"][1:], after if len(after) else columns["obs"][-1:]])
+            names = _COLUMNS if follows else {"actions": "act"}
+            columns = {key: self._sets[name][place] for name, key in names.items()}
+            if not follows:
+                columns |= self._observations(place)
             part = columns | self._flags(place)
-            kept = self._kept[place]
-            if kept.any():
-                yield part if kept.all() else {name: column[kept] for name, column in part.items()}
+            kept = np.flatnonzero(self._kept[place])
+            if len(kept):
+                whole = len(kept) == len(part["rew"])
+                yield part if whole else {name: column.take(kept, axis=0) for name, column in part.items()}
+
+    def _observations(self, place: slice) -> Part:
+        """Returns ``obs`` of rows, and the observations of the rows after them."""
+        both = self._sets["observations"][place.start : place.stop + 1]
+        if len(both) == place.stop - place.start:  # the last row leads to a terminal state, or is left out
+            both = np.concatenate([both, both[-1:]])
+        return {"obs": both[:-1], "obs_next": both[1:]}
 
     def flags(self) -> Iterator[Part]:
         """Returns ``rew``, ``terminated`` and ``truncated`` of all rows, in order."""

@@ -112,6 +112,8 @@ class Store(Columns):
 
     def _check_rings(self, rings: Index | None) -> None:
         capacities = self.capacities
+        if rings is not None and len(rings) > len(capacities) and rings.min() == rings.max():
+            rings = rings[:1]
         for ring in [0] if rings is None else rings.tolist():
             if not 0 <= ring < len(capacities):
                 raise IndexError(f"buffer id {ring} is out of range: there are {len(capacities)} buffers")

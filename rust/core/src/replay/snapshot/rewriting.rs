@@ -44,7 +44,7 @@ pub(super) fn rewritten(from: &Table, rings: &Rings, mut to: Table) -> Result<Ta
             };
             to.reserve(&[r])?;
             // SAFETY: each source is a whole row of its leaf.
-            unsafe { to.write(&written, r, &sources, 0, ending) };
+            unsafe { to.write(&written, r, &sources, 0, ending, false) };
             written.push(ending.done());
             to.set_episode(index, from.episode(index));
         }

@@ -25,10 +25,11 @@ impl Ending {
 }
 
 impl Table {
-    /// Writes row `k` of the sources into the slot at the ring's cursor, for which `reserve` has made room.
+    /// Writes row `k` of the sources into the slot at the ring's cursor, for which `reserve` has made room. With `goes_on`, row
+    /// `k + 1` is the next one of this ring, and will be written.
     ///
     /// # Safety
-    /// Each source, one for each leaf, is readable for row `k`.
+    /// Each source, one for each leaf, is readable for row `k`, and with `goes_on` for the next.
     pub(in crate::replay) unsafe fn write(
         &mut self,
         ring: &Ring,
@@ -36,10 +37,11 @@ impl Table {
         sources: &[Source],
         k: usize,
         ending: Ending,
+        goes_on: bool,
     ) {
         if !self.layout.any_pixels {
             // SAFETY: the caller's promise.
-            return unsafe { self.write_row(ring, r, sources, k, ending) };
+            return unsafe { self.write_row(ring, r, sources, k, ending, goes_on) };
         }
         let sided = self.takes_side(sources, k, ending);
         let mut bytes = std::mem::take(&mut self.split_frames);
@@ -47,13 +49,13 @@ impl Table {
         // SAFETY: the caller's promise; these sources have one row each, in `bytes`.
         unsafe {
             let sources = pixels::split_row(&self.layout, sources, k, wanted, &mut bytes);
-            self.write_row(ring, r, &sources, 0, ending);
+            self.write_row(ring, r, &sources, 0, ending, false);
         }
         self.split_frames = bytes;
     }
 
     /// The same for sources in which frames are stacked along the first axis.
-    unsafe fn write_row(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, ending: Ending) {
+    unsafe fn write_row(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, ending: Ending, goes_on: bool) {
         let index = ring.offset + ring.cursor;
         let before = (ring.len > 0 && ring.capacity > 1).then(|| ring.newest_slot());
         // SAFETY: the caller promises the sources; every target is inside this table.
@@ -79,8 +81,12 @@ impl Table {
                 let start = column.map_or(record, |column| self.cell(column, index));
                 put(sources[leaf].row(k), start.wrapping_add(offset), bytes);
             }
-            let sided = self.takes_side(sources, k, ending);
-            self.set_flags(index, (ending.terminated, ending.truncated), if sided { link::SIDE } else { link::NONE });
+            let mut sided = self.takes_side(sources, k, ending);
+            let mut link = if sided { link::SIDE } else { link::NONE };
+            if sided && goes_on && !framed && ring.capacity > 1 && self.is_next(sources, k) {
+                (sided, link) = (false, link::NEXT);
+            }
+            self.set_flags(index, (ending.terminated, ending.truncated), link);
             if sided {
                 self.write_side(r, index, sources, k);
             }
@@ -88,6 +94,15 @@ impl Table {
                 self.note_seen(r, sources, k, sided);
             }
         }
+    }
+
+    /// Returns whether the `obs_next` of row `k` is the `obs` of the next row of the sources. There are no frames.
+    unsafe fn is_next(&self, sources: &[Source], k: usize) -> bool {
+        self.layout.obs.iter().zip(&self.layout.next).all(|(&obs, &next)| {
+            let (one, other) = (sources[next].row(k), sources[obs].row(k + 1));
+            // SAFETY: the caller promises the sources for both rows.
+            one == other || (!other.is_null() && unsafe { memory::equal(one, other, self.layout.nbytes[obs]) })
+        })
     }
 
     /// Notes the numbers of the frames of the row that was just written.
