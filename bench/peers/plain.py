@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from bench.peers import tasks
+from bench.peers import tasks, workload
 
 VARIANT = ""
 
@@ -61,3 +61,16 @@ def collect(task: str, envs: int, size: int) -> dict[str, Any]:
             loop.step(loop.rng.integers(loop.actions, size=envs))
 
     return {"policy": policy, "random": random}
+
+
+def read_d4rl(rows: int, following: bool, compressed: bool) -> dict[str, Any]:
+    import h5py
+
+    file = workload.d4rl_file(rows, following, compressed)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            with h5py.File(file.name, "r") as data:
+                _ = [data[name][:] for name in data]
+
+    return {"read": run}

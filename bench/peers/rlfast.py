@@ -388,6 +388,16 @@ def training(algorithm: str) -> dict[str, Any]:
     return operations
 
 
+def read_d4rl(rows: int, following: bool, compressed: bool) -> dict[str, Any]:
+    file = workload.d4rl_file(rows, following, compressed)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            ReplayBuffer.from_d4rl(file.name)
+
+    return {"read": run}
+
+
 def threshold(algorithm: str) -> dict[str, Any]:
     from bench.peers import thresholds
 

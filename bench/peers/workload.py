@@ -176,3 +176,24 @@ def importing(module: str) -> Callable[[int], float]:
         return sum(float(subprocess.check_output([sys.executable, "-c", program], text=True)) for _ in range(count))
 
     return run
+
+
+def d4rl_file(rows: int, following: bool, compressed: bool) -> Any:
+    """Returns an HDF5 file in the shape of D4RL's of HalfCheetah, which is removed when closed.
+
+    :param following: whether it has ``next_observations``.
+    :param compressed: whether it is compressed by gzip, as those of D4RL are.
+    """
+    import tempfile
+
+    import h5py
+
+    columns = [np.concatenate(column) for column in zip(*chunks(rows, 17, 6, episode=1000), strict=True)]
+    names = ("observations", "actions", "rewards", "terminals", "timeouts", "next_observations")
+    file = tempfile.NamedTemporaryFile(suffix=".hdf5")  # noqa: SIM115 (lives as long as the operations)
+    with h5py.File(file.name, "w") as data:
+        for name, column in zip(names, columns, strict=True):
+            if following or name != "next_observations":
+                dtype = np.float32 if name == "rewards" else column.dtype
+                data.create_dataset(name, data=column, dtype=dtype, compression="gzip" if compressed else None)
+    return file
