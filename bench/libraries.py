@@ -54,6 +54,7 @@ LIBRARIES = {
     "torchrl": Library("torchrl", "modern", "torchrl"),
     "cpprb": Library("cpprb", "modern", "cpprb"),
     "rlox": Library("rlox", "rlox", "rlox"),
+    "d3rlpy": Library("d3rlpy", "d3rlpy", "d3rlpy"),
     "rlfast in tianshou1": Library("tianshou", "tianshou1", "tianshou", "1.", "rlfast", ours=True),
     "rlfast in tianshou2": Library("tianshou", "tianshou2", "tianshou", "2.", "rlfast", ours=True),
     "rlfast in sb3": Library("sb3", "modern", "stable-baselines3", "", "rlfast", ours=True),

@@ -14,7 +14,10 @@ TITLES = {
     "sac": "SAC Pendulum, 1 step + 1 update",
     "td3": "TD3 Pendulum, 1 step + 1 update",
     "redq": "REDQ Pendulum, 1 step + 20 updates of 10 critics",
+    "td3_bc": "TD3+BC fixed data, 1 update",
+    "cql": "CQL fixed data, 1 update",
 }
+OFFLINE = ("td3_bc", "cql")
 BARS = {  # for Tianshou 1.0 and SB3, eager and compiled; SB3 has neither REDQ nor distributions of returns
     "dqn": ((3, 2), (4.5, 3)),
     "c51": ((2.5,), (4,)),
@@ -25,6 +28,8 @@ BARS = {  # for Tianshou 1.0 and SB3, eager and compiled; SB3 has neither REDQ n
     "sac": ((1.4, 1.4), (1.8, 1.8)),
     "td3": ((1.4, 1.4), (1.8, 1.8)),
     "redq": ((4,), (4,)),
+    "td3_bc": ((1.5, 1.5), (2, 2)),  # for Tianshou 1.0 and d3rlpy
+    "cql": ((1.5, 1.5), (2, 2)),
 }
 
 
@@ -48,12 +53,22 @@ def case(algorithm: str, way: str, envs: str) -> Case:
     )
 
 
+def offline_case(algorithm: str, way: str) -> Case:
+    own, which = WAYS[way]
+    peers = ("tianshou1", "d3rlpy")
+    bars = tuple(Bar((peer,), times) for peer, times in zip(peers, BARS[algorithm][which], strict=True))
+    name, params = f"{TITLES[algorithm]}, {way}", {"algorithm": algorithm}
+    return Case(name, "offline", "train", params, (RLFAST, *peers), bars, own_operation=own)
+
+
 CASES = [
     case(algorithm, way, envs)
     for algorithm in BARS
+    if algorithm not in OFFLINE
     for way in WAYS
     for envs in (("Python",) if algorithm == "ppo_cheetah" else ("Python", "native"))
 ]
+CASES += [offline_case(algorithm, way) for algorithm in OFFLINE for way in WAYS]
 
 
 def test_training(measure, case, library):

@@ -398,6 +398,21 @@ def read_d4rl(rows: int, following: bool, compressed: bool) -> dict[str, Any]:
     return {"read": run}
 
 
+def offline(algorithm: str) -> dict[str, Any]:
+    """Prepares learning from fixed data, eager and compiled."""
+    import torch
+
+    from bench.peers import training as script
+    from rlfast.utils.optim import adam
+
+    operations: dict[str, Any] = {}
+    for name, compiled in (("train", False), ("train, compiled", True)):
+        torch.manual_seed(0)
+        policy = getattr(script, algorithm)("rlfast", adam, compile=compiled)
+        operations[name] = script.offline_loop("rlfast", policy)
+    return operations
+
+
 def threshold(algorithm: str) -> dict[str, Any]:
     from bench.peers import thresholds
 

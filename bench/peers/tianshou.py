@@ -268,6 +268,14 @@ def training(algorithm: str) -> dict[str, Any]:
     return {"train": script.loop("tianshou", algorithm, policy, script.dummy("tianshou", algorithm))}
 
 
+def offline(algorithm: str) -> dict[str, Any]:
+    from bench.peers import training as script
+
+    torch.manual_seed(0)
+    policy = getattr(script, algorithm)("tianshou", script.plain_adam)
+    return {"train": script.offline_loop("tianshou", policy)}
+
+
 def threshold(algorithm: str) -> dict[str, Any]:
     from bench.peers import thresholds
 

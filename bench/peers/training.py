@@ -3,7 +3,8 @@
 The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_ppo.py``); C51, QRDQN and Rainbow have
 those of DQN, and the networks of ``test_c51.py``, ``test_qrdqn.py`` and ``test_rainbow.py``; SAC and TD3 do one update
 of batch 256 after each step, with two hidden layers of 256, and REDQ 20 of them with ten critics. PPO on HalfCheetah
-has the defaults of Stable-Baselines3.
+has the defaults of Stable-Baselines3. TD3+BC and CQL have two hidden layers of 256, and learn from random rows in the
+shape of HalfCheetah; an iteration is an update of batch 256.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ TASKS |= {"pqn": "CartPole-v1", "ppo_cheetah": "HalfCheetah-v5"}
 STEPS = {**dict.fromkeys(VALUES, 10), "ppo": 2000, "ppo_cheetah": 2048, **dict.fromkeys(ACTORS, 1)}  # in an iteration
 WARM_UP = {**dict.fromkeys((*VALUES, *ACTORS), 1000), **dict.fromkeys(ROLLOUTS, 0)}
 UPDATES = {"redq": 20}  # in an iteration; 1 for the others
+OBS, ACT, ROWS, EPISODE = 17, 6, 20_000, 1000  # of fixed data
 Adam = Callable[[float], Callable[[Any], torch.optim.Optimizer]]
 
 
@@ -155,6 +157,85 @@ def redq(library: str, adam: Adam, *, hidden: int = 256, **options: Any) -> Any:
         action_space=gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32),
         **options,
     )
+
+
+def td3_bc(library: str, adam: Adam, **options: Any) -> Any:
+    common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
+    sizes = [256, 256]
+    actor = continuous.Actor(common.Net(OBS, hidden_sizes=sizes), ACT)
+    critics = [continuous.Critic(common.Net(OBS, ACT, concat=True, hidden_sizes=sizes)) for _ in range(2)]
+    return import_module(f"{library}.policy").TD3BCPolicy(
+        actor=actor,
+        actor_optim=adam(3e-4)(actor.parameters()),
+        critic=critics[0],
+        critic_optim=adam(3e-4)(critics[0].parameters()),
+        critic2=critics[1],
+        critic2_optim=adam(3e-4)(critics[1].parameters()),
+        action_space=gymnasium.spaces.Box(-1.0, 1.0, (ACT,), np.float32),
+        **options,
+    )
+
+
+def cql(library: str, adam: Adam, **options: Any) -> Any:
+    common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
+    sizes = [256, 256]
+    net = common.Net(OBS, hidden_sizes=sizes)
+    actor = continuous.ActorProb(net, ACT, unbounded=True, conditioned_sigma=True)
+    critics = [continuous.Critic(common.Net(OBS, ACT, concat=True, hidden_sizes=sizes)) for _ in range(2)]
+    log_alpha = torch.zeros(1, requires_grad=True)
+    return import_module(f"{library}.policy").CQLPolicy(
+        actor=actor,
+        actor_optim=adam(1e-4)(actor.parameters()),
+        critic=critics[0],
+        critic_optim=adam(3e-4)(critics[0].parameters()),
+        critic2=critics[1],
+        critic2_optim=adam(3e-4)(critics[1].parameters()),
+        alpha=(-float(ACT), log_alpha, adam(1e-4)([log_alpha])),
+        action_space=gymnasium.spaces.Box(-1.0, 1.0, (ACT,), np.float32),
+        calibrated=False,
+        **options,
+    )
+
+
+def fixed_data() -> dict[str, Any]:
+    """Returns the columns of random rows, in episodes that are cut off after 1000 steps."""
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(ROWS + 1, OBS)).astype(np.float32)
+    truncated = np.arange(1, ROWS + 1) % EPISODE == 0
+    return {
+        "obs": obs[:-1],
+        "act": rng.uniform(-1, 1, (ROWS, ACT)).astype(np.float32),
+        "rew": rng.normal(size=ROWS).astype(np.float32),
+        "terminated": np.zeros(ROWS, bool),
+        "truncated": truncated,
+        "done": truncated,
+        "obs_next": obs[1:],
+    }
+
+
+def offline_loop(library: str, policy: Any) -> Callable[[int], None]:
+    """Returns an operation that continues learning from fixed data by a number of updates, without tests."""
+    data, trainers = (import_module(f"{library}.{name}") for name in ("data", "trainer"))
+    buffer = data.ReplayBuffer.from_data(**fixed_data())
+    trainer = trainers.OfflineTrainer(
+        policy=policy,
+        buffer=buffer,
+        test_collector=None,
+        max_epoch=10**9,
+        step_per_epoch=1,
+        episode_per_test=1,
+        batch_size=256,
+        show_progress=False,
+        verbose=False,
+    )
+    iter(trainer)
+
+    def run(count: int) -> None:
+        trainer.step_per_epoch = count
+        next(trainer)
+
+    run(1)
+    return run
 
 
 def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int], None]:
