@@ -58,6 +58,7 @@ def test_the_expert_of_the_pendulum_is_matched(name, seed, sets, tmp_path):
     [
         ("td3-bc", COVERING | {"alpha": 5.0}),
         ("rebrac", COVERING | {"actor_penalty": 0.2, "critic_penalty": 0.1}),
+        ("iql", COVERING | {"temperature": 20.0, "n_step": 5}),
         ("cql", {"cql_weight": 1.0, "target_entropy": -1.0, "max_steps": 6_000}),
     ],
 )
