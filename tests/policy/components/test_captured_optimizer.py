@@ -16,6 +16,12 @@ OPTIMIZERS = {
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
     "groups": lambda p: torch.optim.Adam([{"params": g, "lr": 0.1 / (i + 1)} for i, g in enumerate(p)], lr=0.5),
 }
+RARE = {  # seldom used, and quick to try without a graph
+    "adam upwards": lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.2, eps=0.1, maximize=True),
+    "rmsprop upwards": lambda p: torch.optim.RMSprop(p, lr=0.05, weight_decay=0.2, eps=0.1, maximize=True),
+    "sgd upwards": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.2, maximize=True),
+    "tensor": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.1)),
+}
 INPUT, TARGET = (torch.randn(8, size, generator=torch.Generator().manual_seed(size)) for size in (3, 2))
 
 
@@ -61,6 +67,47 @@ def test_the_step_in_a_graph_is_the_optimizers_own(in_a_graph, optim, max_grad_n
             assert same, name
 
 
+@pytest.mark.parametrize("optim", [*OPTIMIZERS.values(), *RARE.values()], ids=[*OPTIMIZERS, *RARE])
+def test_the_captured_step_is_the_optimizers_own(optim):
+    own, captured = (Regression(optim) for _ in range(2))
+    for problem in (own, captured):
+        problem.step(INPUT, TARGET)
+    for max_grad_norm in (None, 0, 0.1, 1e6):
+        for problem in (own, captured):
+            for group in problem.optim.param_groups:
+                group["lr"] *= 0.9  # a schedule
+        assert capture(captured.optim)
+        own.max_grad_norm = max_grad_norm
+        own.step(INPUT, TARGET)
+        captured.optim.captured.descend((captured.net(INPUT) - TARGET).square().mean(), max_grad_norm)
+        for name, value in captured.net.named_parameters():
+            torch.testing.assert_close(value, own.net.get_parameter(name), atol=1e-6, rtol=1e-5)
+    left, right = (problem.optim.state_dict()["state"] for problem in (own, captured))
+    torch.testing.assert_close(left, right, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("optim", OPTIMIZERS)
+def test_what_the_loss_does_not_depend_on_stays(optim):
+    problem = Regression(OPTIMIZERS[optim])
+    problem.net.bias.requires_grad_(False)
+    unused = nn.Parameter(torch.ones(2))
+    problem.optim.add_param_group({"params": [unused]})
+    problem.step(INPUT, TARGET)
+    assert capture(problem.optim)
+    bias, weight = problem.net.bias.tolist(), problem.net.weight.tolist()
+    problem.optim.captured.descend(problem.net(INPUT).square().mean(), None)
+    assert (problem.net.bias.tolist(), unused.tolist()) == (bias, [1.0, 1.0])
+    assert problem.net.weight.tolist() != weight
+
+
+def test_the_learning_rate_is_on_the_device_of_the_parameters():
+    parameter = nn.Parameter(torch.ones(2, device="meta"))
+    optim = torch.optim.SGD([{"params": []}, {"params": [parameter]}], lr=0.1)
+    parameter.sum().backward()
+    assert capture(optim)
+    assert [group.lr.device.type for group in optim.captured.groups] == ["meta"]
+
+
 def test_a_state_that_was_loaded_takes_the_place_of_the_captured_one(in_a_graph):
     own, captured = (Regression(OPTIMIZERS["adam"]) for _ in range(2))
     step = in_a_graph(captured)
@@ -77,8 +124,9 @@ def test_a_state_that_was_loaded_takes_the_place_of_the_captured_one(in_a_graph)
     assert captured.optim.state[captured.net.weight]["step"] == 8
 
 
-def test_an_optimizer_that_never_stepped_is_not_ready():
-    problem = Regression(OPTIMIZERS["adam"])
+@pytest.mark.parametrize("optim", OPTIMIZERS)
+def test_an_optimizer_that_never_stepped_is_not_ready(optim):
+    problem = Regression(OPTIMIZERS[optim])
     assert not capture(problem.optim)
     problem.step(INPUT, TARGET)
     assert capture(problem.optim)

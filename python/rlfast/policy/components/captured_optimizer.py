@@ -103,9 +103,8 @@ class CapturedStep:
 
     def __init__(self, optim: Optimizer) -> None:
         self.step_of = _STEPS[type(optim)]
-        self.source = [*optim.param_groups]
-        self.groups = [_captured(optim, group) for group in optim.param_groups]
-        self.refresh()
+        self.source = [group for group in optim.param_groups if _moved(optim, group)]
+        self.groups = [_captured(optim, group) for group in self.source]
 
     def refresh(self) -> None:
         """Copy learning rates that a schedule has changed."""
@@ -134,12 +133,17 @@ class CapturedStep:
 
 
 def _captured(optim: Optimizer, group: dict[str, Any]) -> CapturedGroup:
-    params = [p for p in group["params"] if p in optim.state or (p.requires_grad and type(optim) is SGD)]
-    names = [name for name, value in optim.state[params[0]].items() if value is not None] if params else []
+    params = _moved(optim, group)
+    names = [name for name, value in optim.state.get(params[0], {}).items() if value is not None]
     state = {name: [optim.state[p][name] for p in params] for name in names}
-    device = params[0].device if params else None
-    options = {name: value for name, value in group.items() if name != "params"}
-    return CapturedGroup(params, state, torch.tensor(float(group["lr"]), device=device), options | {"lr": None})
+    options = group | {"lr": float(group["lr"])}  # a schedule may change a tensor in place
+    return CapturedGroup(params, state, torch.tensor(options["lr"], device=params[0].device), options)
+
+
+def _moved(optim: Optimizer, group: dict[str, Any]) -> Tensors:
+    """Return the parameters of a group that the optimizer has moved before."""
+    is_stateless = type(optim) is SGD and not group["momentum"]
+    return [p for p in group["params"] if p in optim.state or (is_stateless and p.grad is not None)]
 
 
 def check_capturable(optim: Optimizer) -> None:
@@ -157,9 +161,9 @@ def capture(optim: Optimizer) -> bool:
     """Prepare an optimizer for use in a graph.
 
     :param optim: the optimizer.
-    :return: False if it has no state yet, because it has made no step; else True.
+    :return: whether it has made a step, and so has its state.
     """
-    if not optim.state:
+    if not any(_moved(optim, group) for group in optim.param_groups):
         return False
     captured: CapturedStep | None = getattr(optim, "captured", None)
     if captured is None:
