@@ -6,7 +6,7 @@ import torch
 from torch.distributions import Bernoulli
 
 from rlfast.functional import Categorical, MultiCategorical
-from rlfast.policy.components.action_masks import legal_distribution, legal_logits
+from rlfast.policy.components.action_masks import legal_distribution, legal_logits, legal_values
 
 PROBS = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
 MASK = np.array([[True, False, True], [False, False, True]])
@@ -50,6 +50,15 @@ def test_a_row_without_legal_actions_counts_as_one_with_all():
     assert legal_distribution(dist, np.array([[True, False, False], [True, True, False]])).mode.tolist() == [[0, 0]] * 2
     values = legal_logits(PROBS, np.array([[False, False, False], [True, False, True]]))
     assert values.tolist() == [pytest.approx([0.5, 0.3, 0.2]), pytest.approx([0.1, -math.inf, 0.3])]
+
+
+@pytest.mark.parametrize("mask", [MASK, torch.as_tensor(MASK), MASK.astype(np.int8)])
+def test_values_of_illegal_actions_are_the_least(mask):
+    values = legal_values(PROBS, mask)
+    assert values.tolist() == [pytest.approx([0.5, -math.inf, 0.2]), pytest.approx([-math.inf, -math.inf, 0.3])]
+    assert legal_values(PROBS, None) is PROBS
+    for masked in (legal_values, legal_logits):
+        assert masked(PROBS.to("meta"), mask).device.type == "meta"
 
 
 @pytest.mark.parametrize("mask", [None, np.ones((2, 5), bool)])
