@@ -6,6 +6,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from rlfast.data import Batch
 from rlfast.policy import ActingPolicy
 from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.runtime.native import NotNativeError
 
 BOX = Box(np.array([0.0, 0.0], np.float32), np.array([5.0, 1.0], np.float32))
 
@@ -200,6 +201,11 @@ class TestComputeAction:
         assert policy.seen.obs.mask.shape == (1, 2)
         assert policy.seen.info.lives.tolist() == [3]
 
+    def test_the_hidden_state_is_given_on(self):
+        policy = Mirror(action_space=BOX)
+        policy.forward = lambda batch, state=None: Batch(act=batch.obs + state, state=state)
+        assert policy.compute_action(np.array([0.25, 0.5]), state=np.array([[0.5, -1.0]])).tolist() == [0.75, -0.5]
+
     def test_no_gradient_is_recorded(self):
         class Linear(Mirror):
             def forward(self, batch, state=None, **kwargs):
@@ -215,3 +221,61 @@ class TestComputeAction:
 def test_there_is_no_noise_unless_an_algorithm_adds_it():
     act = np.array([1, 2])
     assert Mirror(action_space=Discrete(3)).exploration_noise(act, Batch(obs=act, info={})) is act
+
+
+class TestNormalNumbers:
+    @pytest.mark.parametrize("seed", [None, 3])
+    def test_they_are_of_the_kind_and_on_the_device_that_is_asked_for(self, seed):
+        policy = Mirror(action_space=BOX)
+        if seed is not None:
+            policy.seed(seed)
+        drawn = policy.draw_normal((2, 3), torch.float64, torch.device("meta"))
+        assert (drawn.shape, drawn.dtype, drawn.device.type) == ((2, 3), torch.float64, "meta")
+
+    def test_a_seed_gives_the_same_in_all_versions(self):
+        policy = Mirror(action_space=BOX)
+        policy.seed(3)
+        drawn = policy.draw_normal((3,), torch.float32, torch.device("cpu"))
+        assert drawn.tolist() == pytest.approx([-0.8185847, -0.2133947, 0.7480844])
+
+
+class TestActingWithoutTorch:
+    """What the engine is told, in place of the methods of Python."""
+
+    def test_a_policy_without_a_network_does_not(self):
+        with pytest.raises(NotNativeError, match=r"^Mirror does not act in Rust$"):
+            Mirror(action_space=BOX).native_chooser()
+
+    def test_noise_of_its_own_is_left_to_the_policy(self):
+        class Noisy(Mirror):
+            def exploration_noise(self, act, batch):
+                return act + 1
+
+        policy = Mirror(action_space=BOX)
+        assert policy.native_exploration() is None
+        policy.exploration_noise = lambda act, batch: act
+        for noisy in (policy, Noisy(action_space=BOX)):
+            with pytest.raises(NotNativeError, match=rf"^{type(noisy).__name__} has exploration noise of its own$"):
+                noisy.native_exploration()
+
+    def test_discrete_actions_stay(self):
+        assert Mirror(action_space=Discrete(3, start=2)).native_map() == (False, None)
+        assert CountsFromZero(action_space=Discrete(3)).native_map() == (False, None)
+
+    def test_actions_of_a_box_are_clipped_and_stretched(self):
+        space = Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
+        assert Mirror(action_space=space).native_map() == (True, None)
+        assert Mirror(action_space=space, action_bound_method=None).native_map() == (False, None)
+        clips, (low, width) = Mirror(action_space=space, action_scaling=True).native_map()
+        assert (clips, low.tolist(), width.tolist()) == (True, [-1.0, 2.0], [4.0, 0.5])
+
+    def test_other_actions_are_left_to_the_policy(self):
+        spaces = (MultiBinary(2), MultiDiscrete([2, 3]), Box(-1, 1, (1,), np.float64))
+        others = [Mirror(action_space=space) for space in spaces]
+        others += [CountsFromZero(action_space=Discrete(3, start=2)), Mirror(action_space=BOX)]
+        others[-1].map_action = lambda act: act + 7
+        for policy in others:
+            with pytest.raises(NotNativeError, match=r"^the policy maps actions$"):
+                policy.native_map()
+        with pytest.raises(NotNativeError, match=r"^the policy maps actions by the hyperbolic tangent$"):
+            Mirror(action_space=BOX, action_bound_method="tanh").native_map()

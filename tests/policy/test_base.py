@@ -1,5 +1,6 @@
 import copy
 import pickle
+import weakref
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -54,9 +55,22 @@ class TestUpdate:
         policy = Probe()
         stats = policy.update(8, make_buffer(50), repeat=3)
         assert policy.calls == [("process", True, 8), ("learn", True, {"repeat": 3}), ("post", True, 8)]
-        assert not policy.updating
+        assert policy.updating is False
         assert stats.loss == 1.5
         assert stats.train_time > 0
+
+    def test_the_times_are_those_of_the_whole_and_of_sampling(self, make_buffer, monkeypatch):
+        clock = SimpleNamespace(perf_counter=iter([10.0, 11.0, 14.0]).__next__)
+        monkeypatch.setattr("rlfast.policy.base.time", clock)
+        stats = Probe().update(8, make_buffer(50))
+        assert (stats.train_time, stats.sample_time) == (4.0, 1.0)
+
+    def test_nothing_of_the_sample_is_kept(self, make_buffer):
+        weights = []
+        policy = Probe(leave=lambda batch: weights.append(weakref.ref(batch.weight)))
+        with pytest.warns(UserWarning, match="sets no batch.td_error"):
+            policy.update(8, make_buffer(50, prioritized=True))
+        assert weights[0]() is None
 
     def test_zero_takes_all_rows_in_order(self, make_buffer):
         seen = []
@@ -108,6 +122,20 @@ class TestPriorities:
         with pytest.warns(UserWarning, match=r"Probe.learn sets no batch.td_error"):
             Probe(leave).update(8, buffer)
         assert buffer.priorities == []
+
+    def test_nor_are_those_that_learning_has_scaled_in_place(self, make_buffer):
+        buffer = make_buffer(50, prioritized=True)
+        with pytest.warns(UserWarning, match=r"Probe.learn sets no batch.td_error"):
+            Probe(leave=lambda batch: np.multiply(batch.weight, 0.5, out=batch.weight)).update(8, buffer)
+        assert buffer.priorities == []
+
+    def test_small_errors_are_told_from_small_weights(self, make_buffer):
+        buffer = make_buffer(50, prioritized=True)
+        buffer.batch = lambda indices: Batch(weight=np.full(len(indices), 1e-9))
+        batch, indices = buffer.sample(8)
+        batch.weight = torch.full((8,), 1.5e-9)
+        Probe().post_process_fn(batch, buffer, indices)
+        assert buffer.priorities[0].tolist() == [pytest.approx(1.5e-9)] * 8
 
     @pytest.mark.parametrize("as_tensor", [False, True])
     def test_nor_where_the_methods_are_called_one_by_one(self, make_buffer, as_tensor):
@@ -405,6 +433,33 @@ class TestState:
         other.lr_scheduler = None
         with pytest.raises(ValueError, match="lr_scheduler"):
             other.set_extra_state(Learner(0).get_extra_state())
+
+    def test_the_state_of_other_parts_is_refused(self):
+        state = Learner(0).get_extra_state()
+        state["parts"]["noise"] = {}
+        with pytest.raises(ValueError, match=r"^got the state of \['noise'\], this policy has \[\]$"):
+            Learner(1).set_extra_state(state)
+
+    def test_schedules_count_on(self):
+        policy, other = Learner(0), Learner(1)
+        policy.step()
+        other.load_state_dict(policy.state_dict())
+        assert other.lr_scheduler.state_dict() == policy.lr_scheduler.state_dict()
+        assert other.lr_scheduler.state_dict()[0]["last_epoch"] == 1
+
+    def test_a_policy_without_a_seed_draws_from_torchs_generator_also_after_loading(self):
+        policy = Learner(0)
+        policy.seed(0)
+        policy.load_state_dict(Learner(1).state_dict())
+        torch.manual_seed(5)
+        drawn = policy.draw_normal((3,), torch.float32, torch.device("cpu"))
+        torch.manual_seed(5)
+        assert torch.equal(drawn, torch.randn(3))
+
+    def test_a_policy_may_be_moved_without_its_networks(self):
+        policy = Learner(0)
+        policy.to_empty(device="meta", recurse=False)
+        assert policy.net.weight.device.type == "cpu"
 
 
 @pytest.mark.parametrize("kind", ["int", "float", "column", "tensor"])

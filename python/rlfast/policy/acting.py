@@ -70,7 +70,7 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         self.observation_space = observation_space
         self.action_scaling = action_scaling
         self.action_bound_method = action_bound_method
-        start = getattr(action_space, "start", 0)
+        start = getattr(action_space, "start", None)
         self._start: Any = start if np.any(start) else None  # the environment's first action, None for 0
         self.action_type: Literal["continuous", "discrete"] = (
             "continuous" if isinstance(action_space, Box) else "discrete"

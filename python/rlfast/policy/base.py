@@ -3,7 +3,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -176,12 +176,13 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         """
         if buffer is None:
             return TrainingStats()
+        sample: Any
         start = time.perf_counter()
         sample, indices = buffer.sample(sample_size)
         sampled = time.perf_counter()
         self.updating = True
         try:
-            batch = self.process_fn(cast("RolloutBatchProtocol", sample), buffer, indices)
+            batch = self.process_fn(sample, buffer, indices)
             vars(self)["_sampled_weight"] = batch.get("weight")  # spares nn.Module's search among parameters
             stats: TrainingStats = as_stats(self.learn(batch, **kwargs), type(self).__name__)
             self.post_process_fn(batch, buffer, indices)
