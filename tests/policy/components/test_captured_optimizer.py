@@ -100,6 +100,33 @@ def test_what_the_loss_does_not_depend_on_stays(optim):
     assert problem.net.weight.tolist() != weight
 
 
+def test_gradients_near_zero_are_clipped_as_torch_does():
+    parameter = nn.Parameter(torch.zeros(1))
+    optim = torch.optim.SGD([parameter], lr=1e6)
+    (parameter.sum() * 0).backward()
+    assert capture(optim)
+    optim.captured.descend(2e-6 * parameter.sum(), 1e-6)
+    assert parameter.item() == pytest.approx(-2 / 3)  # the norm counts as 3e-6
+
+
+def test_one_step_is_captured_until_a_state_is_loaded():
+    problem, hooks = Regression(OPTIMIZERS["adam"]), []
+    problem.step(INPUT, TARGET)
+    register = problem.optim.register_load_state_dict_post_hook
+    problem.optim.register_load_state_dict_post_hook = lambda hook: hooks.append(register(hook))
+    assert capture(problem.optim)
+    captured = problem.optim.captured
+    assert capture(problem.optim)
+    assert problem.optim.captured is captured  # a graph holds its tensors
+    for _ in range(2):
+        problem.optim.load_state_dict(problem.optim.state_dict())
+        assert capture(problem.optim)
+        assert problem.optim.captured is not captured
+        state = problem.optim.captured.groups[0].state["exp_avg"]
+        assert state[0] is problem.optim.state[problem.net.weight]["exp_avg"]
+    assert len(hooks) == 1
+
+
 def test_the_learning_rate_is_on_the_device_of_the_parameters():
     parameter = nn.Parameter(torch.ones(2, device="meta"))
     optim = torch.optim.SGD([{"params": []}, {"params": [parameter]}], lr=0.1)

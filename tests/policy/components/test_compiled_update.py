@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
+from torch import nn
 from torch._dynamo.utils import counters
 
 from rlfast.data import Batch, VectorReplayBuffer
@@ -17,7 +18,7 @@ from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as ActionCritic
 from rlfast.utils.net.discrete import Actor, Critic
-from rlfast.utils.optim import adam
+from rlfast.utils.optim import adam, descend
 from rlfast.utils.progress_bar import ProgressBar
 
 
@@ -175,6 +176,35 @@ def test_copies_learn_for_themselves(monkeypatch):
     train("dqn", other, buffer, 5)
     assert torch.equal(weights(policy), before)
     assert not torch.equal(weights(other), before)
+
+
+def test_the_first_update_makes_states_and_the_second_a_graph(monkeypatch):
+    graphs, parameter = [], nn.Parameter(torch.ones(1))
+    monkeypatch.setattr(CompiledUpdate, "backend", staticmethod(lambda graph, _: graphs.append(graph) or graph))
+    optim = torch.optim.SGD([parameter], lr=0.25)
+
+    def update(x):
+        descend((parameter * x).sum(), optim)
+        return parameter.detach() * 2
+
+    with torch._dynamo.config.patch(trace_autograd_ops=False):  # torch's default, whatever was made before
+        step = CompiledUpdate(update, lambda: [optim])
+        for result, number in ((1.5, 0), (1.0, 1), (0.5, 1)):
+            assert step(torch.ones(1)).item() == result
+            assert len(graphs) == number
+
+
+def test_a_part_that_cannot_be_in_the_graph_is_an_error(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        CompiledUpdate(lambda x: [torch._dynamo.graph_break(), x], list)(torch.ones(1))
+
+
+def test_each_policy_has_a_limit_of_recompilations_of_its_own(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    with torch._dynamo.config.patch(recompile_limit=1):
+        updates = [CompiledUpdate(lambda x, number=number: x + number, list) for number in range(3)]
+        assert [update(torch.tensor(1.0)).item() for update in updates] == [1.0, 2.0, 3.0]
 
 
 def test_what_cannot_be_compiled():

@@ -24,6 +24,8 @@ class CapturedGroup(NamedTuple):
     lr: torch.Tensor
     """The learning rate; a tensor, so that a change of it does not recompile the graph."""
     options: dict[str, Any]
+    source: dict[str, Any]
+    """The group of the optimizer."""
 
 
 def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
@@ -36,11 +38,7 @@ def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str
         state.get("max_exp_avg_sq", []),
         state["step"],
         foreach=False,
-        fused=False,
-        capturable=False,
-        differentiable=False,
-        has_complex=False,
-        decoupled_weight_decay=options.get("decoupled_weight_decay", False),
+        decoupled_weight_decay=options["decoupled_weight_decay"],
         amsgrad=options["amsgrad"],
         beta1=options["betas"][0],
         beta2=options["betas"][1],
@@ -61,9 +59,6 @@ def _rmsprop(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[
         state.get("momentum_buffer", []),
         state["step"],
         foreach=False,
-        capturable=False,
-        differentiable=False,
-        has_complex=False,
         lr=group.lr,
         alpha=options["alpha"],
         eps=options["eps"],
@@ -82,7 +77,6 @@ def _sgd(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str,
         grads,
         buffers,
         foreach=False,
-        fused=False,
         lr=group.lr,
         weight_decay=options["weight_decay"],
         momentum=options["momentum"],
@@ -103,14 +97,13 @@ class CapturedStep:
 
     def __init__(self, optim: Optimizer) -> None:
         self.step_of = _STEPS[type(optim)]
-        self.source = [group for group in optim.param_groups if _moved(optim, group)]
-        self.groups = [_captured(optim, group) for group in self.source]
+        self.groups = [_captured(optim, group) for group in optim.param_groups if _moved(optim, group)]
 
     def refresh(self) -> None:
         """Copy learning rates that a schedule has changed."""
-        for group, source in zip(self.groups, self.source, strict=True):
-            if group.options["lr"] != source["lr"]:
-                group.options["lr"] = float(source["lr"])
+        for group in self.groups:
+            if group.options["lr"] != group.source["lr"]:
+                group.options["lr"] = float(group.source["lr"])
                 group.lr.fill_(group.options["lr"])
 
     def descend(self, loss: torch.Tensor, max_grad_norm: float | None) -> None:
@@ -137,7 +130,7 @@ def _captured(optim: Optimizer, group: dict[str, Any]) -> CapturedGroup:
     names = [name for name, value in optim.state.get(params[0], {}).items() if value is not None]
     state = {name: [optim.state[p][name] for p in params] for name in names}
     options = group | {"lr": float(group["lr"])}  # a schedule may change a tensor in place
-    return CapturedGroup(params, state, torch.tensor(options["lr"], device=params[0].device), options)
+    return CapturedGroup(params, state, torch.tensor(options["lr"], device=params[0].device), options, group)
 
 
 def _moved(optim: Optimizer, group: dict[str, Any]) -> Tensors:
