@@ -18,7 +18,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mask", [MASK, torch.as_tensor(MASK), MASK.astype(np.int8), MASK[:, None]])
+@pytest.mark.parametrize(
+    "mask", [MASK, torch.as_tensor(MASK), MASK.astype(np.int8), MASK.astype(np.float32), MASK[:, None]]
+)
 def test_probabilities_of_legal_actions_keep_their_ratios(kind, mask):
     dist = legal_distribution(KINDS[kind](), mask)
     assert type(dist) is type(KINDS[kind]())
@@ -38,6 +40,20 @@ def test_several_choices():
     assert legal.mode.tolist() == [[0, 0], [1, 2]]
 
 
+def test_rows_by_time_and_environment():
+    logits = torch.cat([PROBS[:, :2], PROBS], 1).log()
+    mask = np.array([[True, False, *MASK[0]], [True, True, *MASK[1]]])
+    flat = legal_distribution(MultiCategorical(logits, [2, 3]), mask)
+    legal = legal_distribution(MultiCategorical(logits[:, None], [2, 3]), mask[:, None])
+    act = torch.tensor([[0, 2], [1, 2]])
+    assert legal.log_prob(act[:, None]).tolist() == [[value] for value in flat.log_prob(act).tolist()]
+
+
+def test_a_network_that_diverged_is_no_error_of_the_mask():
+    dist = torch.distributions.Categorical(logits=torch.full((1, 3), math.nan), validate_args=False)
+    assert legal_distribution(dist, MASK[:1]).probs[0, 0].isnan()
+
+
 def test_gradients_of_entropy_are_finite():
     logits = PROBS.log().requires_grad_()
     legal_distribution(Categorical(logits), MASK).entropy().sum().backward()
@@ -47,7 +63,9 @@ def test_gradients_of_entropy_are_finite():
 
 def test_a_row_without_legal_actions_counts_as_one_with_all():
     dist = MultiCategorical(PROBS.log(), [1, 2])
-    assert legal_distribution(dist, np.array([[True, False, False], [True, True, False]])).mode.tolist() == [[0, 0]] * 2
+    legal = legal_distribution(dist, np.array([[True, False, False], [True, True, False]]))
+    assert legal.mode.tolist() == [[0, 0]] * 2
+    assert legal.log_prob(torch.tensor([[0, 1], [0, 0]])).exp().tolist() == pytest.approx([0.4, 1.0])
     values = legal_logits(PROBS, np.array([[False, False, False], [True, False, True]]))
     assert values.tolist() == [pytest.approx([0.5, 0.3, 0.2]), pytest.approx([0.1, -math.inf, 0.3])]
 

@@ -84,7 +84,7 @@ def legal_logits(
     """
     if mask is None:
         return logits
-    legal = torch.as_tensor(mask, dtype=torch.bool, device=logits.device)
+    legal = torch.as_tensor(mask, dtype=torch.bool)
     if legal.numel() != logits.numel():
         return logits
     choices = legal.reshape(logits.shape).split_with_sizes([logits.shape[-1]] if sizes is None else [*sizes], -1)
