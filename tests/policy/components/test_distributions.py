@@ -1,5 +1,6 @@
 """Functions that make a distribution are called by their signature: with the tuple of an actor, or its elements."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import nn
 from rlfast.data import Batch
 from rlfast.functional import Categorical, DiagonalNormal
 from rlfast.policy import PPOPolicy
-from rlfast.policy.components.distributions import takes_a_tuple
+from rlfast.policy.components.distributions import draw, takes_a_tuple
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.discrete import Actor, Critic
@@ -197,3 +198,27 @@ def test_without_a_seed_torchs_generator_decides():
     first = policy(observations()).act
     torch.manual_seed(3)
     assert torch.equal(policy(observations()).act, first)
+
+
+def test_ours_draw_from_the_stream_itself():
+    dist = Categorical(torch.zeros(20, 5))
+    drawn, stream = (torch.Generator().manual_seed(1) for _ in range(2))
+    assert torch.equal(draw(dist, drawn), dist.sample(generator=stream))
+    assert torch.equal(drawn.get_state(), stream.get_state())
+
+
+def test_others_never_repeat_themselves():
+    stream = torch.Generator().manual_seed(0)
+    assert len({draw(td.Normal(0.0, 1.0), stream).item() for _ in range(200)}) == 200
+
+
+@pytest.mark.parametrize(("is_initialized", "kept"), [(True, [0, 1]), (False, [])])
+def test_generators_of_gpus_are_kept_where_gpus_are_in_use(is_initialized, kept, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: is_initialized)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: asked.append([*devices]) or nullcontext())
+    state = torch.get_rng_state()
+    draw(td.Normal(0.0, 1.0), torch.Generator().manual_seed(0))
+    torch.set_rng_state(state)
+    assert asked == [kept]

@@ -110,6 +110,22 @@ def test_other_structures_are_refused():
         LaggedNetworks.soft_update(nn.Linear(2, 2), nn.Linear(2, 2, bias=False), 0.5)
 
 
+def test_other_buffers_are_refused():
+    target, source = nn.BatchNorm1d(2, track_running_stats=False), nn.BatchNorm1d(2)
+    with pytest.raises(ValueError):
+        LaggedNetworks.soft_update(target, source, 0.5)
+
+
+def test_a_module_may_lie_where_a_removed_one_lay():
+    target, source = nn.Module(), nn.Module()
+    target.head, source.head = nn.Linear(3, 1), nn.Linear(3, 1)
+    for _ in range(20):
+        assert_follows(target, source)
+        for network in (target, source):
+            del network.head
+            network.head = nn.Linear(3, 1)
+
+
 def test_networks_are_not_kept():
     target, source = pair()
     assert_follows(target, source)

@@ -22,12 +22,15 @@ def test_the_rest_of_an_episode():
     assert episode_mc_return_to_go([1, 0, 4], 0.5).tolist() == [2.0, 2.0, 4.0]
     assert episode_mc_return_to_go(np.array([0.0, 1.0])).tolist() == [0.99, 1.0]
     assert episode_mc_return_to_go([]).tolist() == []
-    assert episode_mc_return_to_go(np.array([1, 2], np.int8)).dtype == np.float64
+    for dtype in (np.int8, np.float32):
+        assert episode_mc_return_to_go(np.array([1, 2], dtype)).dtype == np.float64
 
 
 def test_where_the_next_observation_has_a_value():
     buffer = filled("..Tt")
     assert BasePolicy.value_mask(buffer, np.array([2, 3, 0])).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match=r"^terminated must be flags, 0 or 1, got 7"):
+        BasePolicy.value_mask(Batch(terminated=np.array([0, 7])), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
@@ -136,6 +139,11 @@ def test_n_steps_by_hand(dtype):
     assert batch.returns.dtype == dtype
 
 
+def test_returns_are_on_the_device_of_the_values():
+    batch, _ = nstep(filled("..T."), torch.full((4,), 16.0, device="meta"))
+    assert batch.returns.device.type == "meta"
+
+
 def test_one_step_by_default():
     batch, asked = nstep(filled("..T"), torch.full((3,), 100.0))
     assert asked == [[0, 1, 2]]
@@ -159,6 +167,9 @@ def test_sums_that_the_buffer_brings_hold():
     buffer = filled("..T.", unit=NStep(2, 0.5))
     batch, asked = nstep(buffer, torch.full((4,), 16.0), gamma=0.9)
     assert asked == [[1, 2, 2, 3]]
+    assert batch.returns.tolist() == [[6.0], [4.0], [4.0], [16.0]]
+    batch.rew = batch.rew.astype(np.float32)
+    BasePolicy.compute_nstep_return(batch, buffer, batch.last_index, lambda *_: torch.full((4,), 16.0))
     assert batch.returns.tolist() == [[6.0], [4.0], [4.0], [16.0]]
     with pytest.raises(
         ValueError, match=r"^the buffer's unit sums rewards already, n_step=3 would do so again; set it to 1$"

@@ -1,5 +1,7 @@
 """The temperature by itself; what soft actor-critic does with it is in test_sac.py."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -101,6 +103,29 @@ def test_a_given_tensor_stays_the_one_that_the_optimizer_holds():
     assert log_alpha.item() == 2.0
 
 
+@pytest.mark.parametrize("log_alpha", [0.0, torch.zeros(1, requires_grad=True)])
+def test_it_is_learned_on_in_double_precision(log_alpha):
+    alpha = AutoAlpha(-1.0, log_alpha, sgd).double()
+    alpha.learn(torch.ones(1, dtype=torch.float64) * 2)
+    assert (alpha.value.dtype, alpha.log_alpha.item()) == (torch.float64, 1.0)
+    assert alpha.optim.param_groups[0]["params"][0] is alpha.log_alpha
+
+
+@pytest.mark.parametrize("make", [lambda: FixedAlpha(0.5), lambda: AutoAlpha(-1.0, 0.0, sgd)])
+def test_what_a_script_adds_moves_with_it(make):
+    alpha = make()
+    alpha.layer = nn.Linear(1, 1)
+    assert alpha.double() is alpha
+    assert alpha.layer.weight.dtype == torch.float64
+    alpha.to_empty(device="meta", recurse=False)
+    assert (alpha.value.device.type, alpha.layer.weight.device.type) == ("meta", "cpu")
+
+
+def test_one_without_an_optimizer_is_only_read():
+    alpha = AutoAlpha(-1.0, 0.0, None)
+    assert (alpha.optim, alpha.value.item()) == (None, 1.0)
+
+
 def test_what_an_argument_means():
     made = FixedAlpha(1.0)
     assert make_alpha(made) is made
@@ -123,8 +148,12 @@ def test_the_names_that_scripts_ask_for():
             getattr(policy, name)
     policy.alpha = 0.5
     assert policy.alpha == 0.5
+    assert policy.adapt_temperature(torch.ones(2)) == {}
     policy.set_temperature((-3.0, 0.0, sgd))
     assert (policy.alpha.item(), policy.is_auto_alpha, policy.target_entropy) == (1.0, True, -3.0)
     assert policy.alpha_optim.param_groups[0]["params"] == [policy.log_alpha]
     policy.target_entropy = -2
     assert policy.target_entropy == policy.temperature.target_entropy == -2.0
+    policy.alpha = 2.0
+    losses = policy.adapt_temperature(torch.tensor([4.0]))
+    assert {name: loss.item() for name, loss in losses.items()} == {"alpha_loss": pytest.approx(-2 * math.log(2.0))}

@@ -141,7 +141,7 @@ class ReturnEstimation:
                 batch.returns = torch.from_numpy(_core.bootstrapped(reward_sum, discount, target_q.detach().numpy()))
             else:
                 batch.returns = bootstrapped_return(
-                    tensor(reward_sum.reshape(len(indices), -1)), tensor(discount.reshape(-1, 1)), target_q
+                    tensor(reward_sum.reshape(len(indices), -1)), tensor(discount[:, None]), target_q
                 )
             if "weight" in batch:
                 batch.weight = tensor(batch.weight)
