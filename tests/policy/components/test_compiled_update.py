@@ -218,6 +218,18 @@ def test_what_cannot_be_compiled():
         policy.process_fn(batch, None, np.array([0]))
 
 
+def test_maps_of_actions_may_be_replaced():
+    class Mapping(DQNPolicy):
+        def map_action(self, act):
+            return act + 1
+
+    policy = Mapping(model=Net(4, 3, [8]), optim=adam(), action_space=Discrete(3), compile=True)
+    policy.check_not_replaced()
+    policy.forward = policy.forward
+    with pytest.raises(ValueError, match=r"^compile=True makes one graph of the algorithm's own methods, and Mapping"):
+        policy.check_not_replaced()
+
+
 def test_a_pytorch_that_cannot(monkeypatch):
     monkeypatch.setattr("rlfast.policy.components.compiled_update.signature", lambda _: inspect.signature(lambda: None))
     with pytest.raises(RuntimeError, match="needs a PyTorch that takes gradients within a graph"):
