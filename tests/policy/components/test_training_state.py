@@ -1,5 +1,6 @@
 """Training state in any attribute or container is found, saved and restored."""
 
+import copy
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from rlfast.exploration import GaussianNoise
 from rlfast.policy import BasePolicy, DQNPolicy, TrainingStats
 from rlfast.utils import MovAvg, RunningMeanStd
 from rlfast.utils.net.common import Net
+from rlfast.utils.runtime.seeding import SeededMixin
 
 
 class Schedule:
@@ -169,6 +171,7 @@ def test_keys_that_are_no_strings_and_slots_go_on(tmp_path, updates_before_loadi
     trained(policy, 2)
     visits, seen = other.visits, other.seen
     other.load_state_dict(torch.load(tmp_path / "policy.pth", weights_only=True))
+    assert other.below._last == 1.5
     other.set_extra_state(unpack(*written))
     trained(other, 2)
     assert other.counted() == policy.counted()
@@ -184,6 +187,11 @@ def test_optimizers_and_parts_have_the_names_of_their_places():
     assert [*state["parts"]] == [
         *("stream", "torch_stream", "lr_schedules.0", "unregistered.0", "noises.act", "rms.0"),
     ]
+    places = [*state["values"]["changed"], *state["values"]["made_with"]]
+    assert "history" in places  # an empty list may fill
+    assert "mean" not in places  # an array that has not changed is an argument
+    assert not any("optim" in place or place.endswith("in_features") for place in places)
+    assert not any(place.startswith("rms") for place in places)  # a part saves all of itself
     assert is_plain(trained(Everywhere(), 2).get_extra_state())  # what a checkpoint can write down
 
 
@@ -234,6 +242,21 @@ def test_policies_in_a_dict_are_saved_with_their_networks():
     assert everything(trained(other.policies["b"], 1)) == everything(trained(team.policies["b"], 1))
 
 
+class OwnEnv(gym.Env):
+    def __init__(self):
+        self.steps = 0
+
+
+class Compiled:
+    """A function as Cython makes it."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __get__(self, instance, owner=None):
+        return self
+
+
 def test_what_a_policy_only_knows_of_is_no_part_of_it():
     class Knows(Everywhere):
         def __init__(self):
@@ -242,10 +265,17 @@ def test_what_a_policy_only_knows_of_is_no_part_of_it():
             self.function, self.kind, self.module = len, Everywhere, np
             self.itself, self.loop = self, [self]
             self.average = MovAvg()
+            self.own_env, self.curve, self.compiled = OwnEnv(), np.polynomial.Polynomial([1.0]), Compiled()
+            self.register_buffer("mask", torch.zeros(2))
+            self.layer, self.mask_again, self.optim_again = self.critics[0], self.mask, self.critic_optims[0]
 
-    state = Knows().get_extra_state()
+    policy = Knows()
+    policy.mask += 1
+    state = policy.get_extra_state()
+    assert [*state["optimizers"]] == ["optim_again", "critic_optims.1", "optims.alpha", "curiosity.optim"]  # once each
     places = [*state["parts"], *state["values"]["changed"], *state["values"]["made_with"]]
-    assert not any(place.startswith(("env", "buffer", "space", "itself", "loop", "function")) for place in places)
+    known = ("env", "buffer", "space", "itself", "loop", "function", "own_env", "curve", "compiled", "mask")
+    assert not any(place.startswith(known) for place in places)
     assert "average.size" in places
 
 
@@ -266,7 +296,179 @@ def test_deep_structures_end():
                 inner = inner[0]
             self.loop.append(self.loop)
 
-    assert "chain.next.next.count" in Deep().get_extra_state()["values"]["made_with"]
+    places = Deep().get_extra_state()["values"]["made_with"]
+    assert [f"chain{'.next' * number}.count" in places for number in (4, 5, 6)] == [True, True, False]
+
+
+def nested(levels, kind):
+    value = 0
+    for _ in range(levels):
+        value = [value] if kind is list else {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_containers_of_seven_levels_are_one_value(kind):
+    policy = Everywhere()
+    policy.seven, policy.eight = nested(7, kind), nested(8, kind)
+    places = policy.get_extra_state()["values"]["changed"]
+    assert "seven" in places
+    assert "eight" not in places
+    assert f"eight.{0 if kind is list else 'a'}" in places
+
+
+def test_keys_that_are_objects_are_not_written():
+    policy = Everywhere()
+    policy.tables = {
+        "a": {Compiled(): [1]},
+        "b": {(Compiled(),): [1]},
+        "c": {frozenset([1]): [1]},
+        "d": {(1, "x"): [1]},
+    }
+    places = policy.get_extra_state()["values"]["changed"]
+    assert "tables" not in places
+    assert [f"tables.{name}" in places for name in "abcd"] == [False, False, False, True]
+
+
+def changed(policy, **attributes):
+    """Assign attributes, as learning does."""
+    for name, value in attributes.items():
+        setattr(policy, name, value)
+    return policy
+
+
+BEFORE = {
+    "none": None,
+    "number": np.float32(1),
+    "array": np.zeros(2),
+    "tensor": torch.zeros(2),
+    "list": [1],
+    "set": {1},
+    "large": np.zeros(5000),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("none", torch.ones(2)),
+        ("none", np.ones(2)),
+        ("none", {"a": 1}),
+        ("none", {1}),
+        ("none", [1, 2]),
+        ("none", deque([1, 2])),
+        ("number", np.float32(2)),
+        ("number", None),
+        ("array", np.ones(3)),
+        ("array", np.ones(2, np.int64)),
+        ("tensor", torch.tensor([0.0, 1.0])),
+        ("tensor", torch.ones(3)),
+        ("list", (1,)),
+        ("list", [1, 2, 3]),
+        ("list", []),
+        ("set", frozenset({1})),
+        ("large", np.where(np.arange(5000) == 2500, 1.0, 0.0)),
+    ],
+)
+def test_an_attribute_of_any_kind_becomes_what_it_was(name, value):
+    class Keeps(Everywhere):
+        def __init__(self):
+            super().__init__()
+            self.kept = copy.deepcopy(BEFORE[name])
+
+    other = Keeps()
+    other.load_state_dict(changed(Keeps(), kept=value).state_dict())
+    assert type(other.kept) is type(value)
+    assert np.asarray(other.kept).tolist() == np.asarray(value).tolist()
+    assert getattr(other.kept, "dtype", None) == getattr(value, "dtype", None)
+
+
+def test_a_tensor_of_another_type_has_changed():
+    class Keeps(Everywhere):
+        def __init__(self):
+            super().__init__()
+            self.kept = torch.zeros(2)
+
+    state = changed(Keeps(), kept=torch.zeros(2, dtype=torch.int32)).get_extra_state()
+    assert state["values"]["changed"]["kept"].dtype == torch.int32
+
+
+def test_parameters_of_objects_are_restored_in_place():
+    class Keeps(Everywhere):
+        def __init__(self):
+            super().__init__()
+            self.schedule.weight = nn.Parameter(torch.zeros(2))
+            self.tensors, self.nothing = [torch.zeros(1)], {}
+
+    policy, other = Keeps(), Keeps()
+    with torch.no_grad():
+        policy.schedule.weight += 1
+    policy.tensors.append(torch.ones(1))
+    other.nothing["loss"] = 1.0
+    weight, nothing, tensor = other.schedule.weight, other.nothing, other.tensors[0]
+    depth = other.schedule.inner["depth"][1]
+    other.load_state_dict(trained(policy, 1).state_dict())
+    assert other.schedule.weight is weight
+    assert (weight.tolist(), other.tensors) == ([1.0, 1.0], [torch.zeros(1), torch.ones(1)])
+    assert (nothing, other.nothing is nothing, other.tensors[0] is tensor) == ({}, True, True)
+    assert (other.schedule.inner["depth"][1] is depth, depth.tolist()) == (True, [4.0, 4.0])
+
+
+def test_attributes_and_entries_that_were_added_are_restored():
+    policy, other = trained(Everywhere(), 1), Everywhere()
+    policy.schedule.rate, policy.counters["episodes"], policy.noises["late"] = 0.5, 7, {"a": 1}
+    other.load_state_dict(policy.state_dict())
+    assert (other.best, other.schedule.rate, other.counters["episodes"]) == (policy.best, 0.5, 7)
+    assert other.noises["late"] == {"a": 1}
+
+
+def test_attributes_of_objects_in_containers_are_restored_where_the_objects_are():
+    class Keeps(Everywhere):
+        def __init__(self, things):
+            super().__init__()
+            self.things = things
+
+    for kind in (list, tuple, deque):
+        policy, other = Keeps(kind([Schedule(1), Schedule(2)])), Keeps(kind([Schedule(3)]))
+        policy.things[0].rate, policy.things[1].rate = 0.5, 0.25
+        other.load_state_dict(policy.state_dict())
+        assert (len(other.things), other.things[0].rate) == (1, 0.5)
+    policy, other = Keeps({"a": Schedule(1)}), Keeps({"a": Schedule(2)})
+    policy.things["a"].rate = 0.5
+    policy.added = Schedule(4)
+    other.load_state_dict(policy.state_dict())
+    assert other.things["a"].rate == 0.5
+    assert not hasattr(other, "added")
+    for things in ([Schedule(1)], None):
+        Keeps(things).load_state_dict(policy.state_dict())
+    policy.things = [Schedule(1), 7]
+    other.things = [Schedule(2)]
+    other.load_state_dict(policy.state_dict())
+    assert len(other.things) == 1
+
+
+class Drawing:
+    """An object with a random stream under the name that ``SeededMixin`` uses."""
+
+    def __init__(self, seed):
+        self._rng = np.random.default_rng(seed)
+
+
+class Seeded(SeededMixin):
+    """An object whose stream is made at its first use."""
+
+
+def test_random_streams_of_objects_go_on():
+    class Keeps(Everywhere):
+        def __init__(self, seed):
+            super().__init__(seed)
+            self.drawing, self.seeded = Drawing(seed), Seeded()
+
+    policy, other = Keeps(0), Keeps(1)
+    policy.drawing._rng.random(3)
+    policy.seeded.rng.random()
+    other.load_state_dict(policy.state_dict())
+    assert other.drawing._rng.random() == policy.drawing._rng.random()
 
 
 def test_other_structures_are_refused_before_anything_changes():

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from rlfast.utils.runtime.seeding import SeededMixin
+
 _SCALAR_TYPES = (type(None), bool, int, float, str)
 _CONTAINERS = (list, tuple, deque, dict, OrderedDict, defaultdict, Counter, set, frozenset)
 _KINDS = "biuf"
@@ -54,7 +56,7 @@ def find(policy: nn.Module) -> FoundState:
     """Return the training state of a policy."""
     found = FoundState({}, {}, {})
     registered = {id(module) for module in policy.modules()}
-    seen = {id(policy), *map(id, policy.parameters()), *map(id, policy.buffers())}
+    seen = {*map(id, policy.parameters()), *map(id, policy.buffers())}
     todo = deque([(policy, "", 0)])
     while todo:
         owner, path, depth = todo.popleft()
@@ -122,7 +124,9 @@ def _items(owner: Any) -> Iterator[tuple[Any, Any]]:
         yield from enumerate(owner)
     else:
         names = dict.fromkeys((*getattr(owner, "__dict__", ()), *_slots(type(owner))))
-        yield from ((name, getattr(owner, name)) for name in names if name != "_rng" and hasattr(owner, name))
+        if isinstance(owner, SeededMixin):
+            names.pop("_rng", None)  # it may not have been made yet
+        yield from ((name, getattr(owner, name)) for name in names if hasattr(owner, name))
 
 
 def _slots(kind: type) -> Iterator[str]:
@@ -185,7 +189,7 @@ def values_of(policy: nn.Module) -> dict[str, Values]:
 
     Arguments of the constructor are not training state: a policy that loads these values keeps its own arguments.
     """
-    made: Values = vars(policy).get("_initial_values", {})
+    made: Values = vars(policy)["_initial_values"]
     slots = find(policy).slots
     changed = {place: s for place, s in slots.items() if place not in made or made[place] != _fingerprint(s.value)}
     return {
@@ -200,7 +204,7 @@ def values_of(policy: nn.Module) -> dict[str, Values]:
 
 def set_values(policy: nn.Module, state: dict[str, Values]) -> None:
     """Restore the values of :func:`values_of`. A number that was unchanged there and has changed here is set back."""
-    made: Values = vars(policy).get("_initial_values", {})
+    made: Values = vars(policy)["_initial_values"]
     slots = find(policy).slots
     for place, value in state["made_with"].items():
         if place in slots and place in made and made[place] != _fingerprint(slots[place].value):
@@ -218,7 +222,7 @@ def _is_empty(value: Any) -> bool:
 def _fingerprint(value: Any) -> Any:
     """Return a fingerprint that changes when the value does."""
     if type(value) in _SCALAR_TYPES:
-        return (type(value), repr(value))  # NaN equals itself so
+        return repr(value)  # NaN equals itself so
     if isinstance(value, torch.Tensor):
         flat = value.detach().cpu().reshape(-1)
         return (str(value.dtype), tuple(value.shape), zlib.crc32(flat.view(torch.uint8).numpy().tobytes()))
@@ -290,8 +294,7 @@ def _read_entries(kind: str, entries: Any, old: Any) -> Any:
         known_set.update(entries)
         return known_set
     before = [*old] if isinstance(old, list | tuple | deque) else []
-    before += [None] * (len(entries) - len(before))
-    listed = [_restored(entry, one) for entry, one in zip(entries, before, strict=False)]
+    listed = [_restored(entry, before[i] if i < len(before) else None) for i, entry in enumerate(entries)]
     if kind == "tuple":
         return tuple(listed)
     known_list: Any = old if isinstance(old, list | deque) else deque() if kind == "deque" else []
