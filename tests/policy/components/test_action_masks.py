@@ -47,6 +47,7 @@ def test_rows_by_time_and_environment():
     legal = legal_distribution(MultiCategorical(logits[:, None], [2, 3]), mask[:, None])
     act = torch.tensor([[0, 2], [1, 2]])
     assert legal.log_prob(act[:, None]).tolist() == [[value] for value in flat.log_prob(act).tolist()]
+    assert torch.equal(legal_logits(PROBS[:, None], MASK), legal_logits(PROBS, MASK)[:, None])
 
 
 def test_a_network_that_diverged_is_no_error_of_the_mask():

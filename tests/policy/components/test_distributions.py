@@ -1,5 +1,6 @@
 """Functions that make a distribution are called by their signature: with the tuple of an actor, or its elements."""
 
+import typing
 from contextlib import nullcontext
 from functools import partial
 
@@ -26,6 +27,18 @@ def named(loc_scale: tuple[torch.Tensor, torch.Tensor], validate: bool = False) 
 
 def in_words(loc_scale: "tuple[torch.Tensor, ...]", other: int = 0) -> td.Distribution:
     return td.Independent(td.Normal(*loc_scale), 1)
+
+
+def older(loc_scale: typing.Tuple[torch.Tensor, torch.Tensor], other: int = 0) -> td.Distribution:  # noqa: UP006
+    return in_words(loc_scale)
+
+
+def bare(loc_scale: tuple, other: int = 0) -> td.Distribution:
+    return in_words(loc_scale)
+
+
+def alone(loc_scale: tuple[torch.Tensor, torch.Tensor]) -> td.Distribution:
+    return in_words(loc_scale)
 
 
 def apart(loc, scale, *, validate=False):
@@ -62,6 +75,9 @@ class Own(td.Independent):
 TUPLE = {
     "named": named,
     "annotated in words": in_words,
+    "annotated as of old": older,
+    "annotated as any tuple": bare,
+    "annotated alone": alone,
     "lambda": lambda logits: in_a_tuple(logits),
     "function": in_a_tuple,
     "callable": Maker(),
@@ -86,7 +102,7 @@ APART = {
     ("dist_fn", "expected"),
     [pytest.param(fn, True, id=f"tuple {name}") for name, fn in TUPLE.items()]
     + [pytest.param(fn, False, id=f"apart {name}") for name, fn in APART.items()]
-    + [pytest.param(max, False, id="no signature")],
+    + [pytest.param(max, False, id="no signature"), pytest.param(lambda: None, False, id="no parameter")],
 )
 def test_the_signature_says_how_it_is_called(dist_fn, expected):
     assert takes_a_tuple(dist_fn) is expected

@@ -11,6 +11,7 @@ from torch import nn
 from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
 from rlfast.functional import Categorical
 from rlfast.policy import DiscreteSACPolicy, DQNPolicy, PPOPolicy, SACPolicy
+from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.utils.net.common import ActorCritic, Net, Recurrent
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as ActionCritic
@@ -402,3 +403,25 @@ def test_discrete_sac_counts_from_zero_in_a_space_that_does_not():
     assert policy.map_action(np.array([0, 2])).tolist() == [5, 7]
     assert policy.map_action_inverse(np.array([5, 7])).tolist() == [0, 2]
     assert 5 <= policy.compute_action(np.zeros(4, np.float32)) < 8
+
+
+def test_marks_of_all_bases_are_kept_and_a_later_one_counts():
+    @replaceable("first")
+    class First(Replaceable):
+        def first(self): ...
+
+    @replaceable("second")
+    class Second(Replaceable):
+        def second(self): ...
+
+    @replaceable("second", "third")
+    class Both(First, Second):
+        def second(self): ...
+
+        def third(self): ...
+
+    both = Both()
+    assert not both.is_replaced("first", "second", "third")
+    assert {**Both._replaceable} == {"first": First.first, "second": Both.second, "third": Both.third}
+    both.third = lambda: None
+    assert [both.is_replaced(name) for name in ("first", "second", "third")] == [False, False, True]
