@@ -186,7 +186,7 @@ def operations(kind: str, folder: Path) -> dict[str, Operation]:
     match kind:
         case "tree":
             tree = SegmentTree(10_000)
-            tree[np.arange(10_000)] = 1.0
+            tree[np.arange(10_000)] = np.linspace(0.0, 1.0, 10_000)  # as it is set later: leaf 0 is never found
             return of_tree(tree)
         case "envs":
             return of_envs(2000)
