@@ -2,7 +2,7 @@
 //!
 //! Integers and flags must keep their value exactly. A float may be rounded to a narrower float, but a finite one stays finite.
 
-use crate::replay::table::Source;
+use crate::source::Source;
 
 /// Numbers that one call of [`convert`] converts.
 const BLOCK: usize = 64;

@@ -17,5 +17,6 @@ pub mod shared;
 #[cfg(any(unix, loom))]
 pub mod shared_memory;
 pub mod simd;
+pub mod source;
 pub mod sums;
 pub mod vectors;

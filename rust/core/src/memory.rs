@@ -14,11 +14,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use crate::error::{Error, Result};
-use crate::pack::Codec;
 use crate::shared::fork_count;
 
 const HUGE_PAGE: usize = 2 << 20;
 const PAGE: u64 = 4096;
+
+/// A format of packed frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// Blocks of LZ4.
+    Lz4,
+    /// Frames of Zstandard.
+    Zstd,
+}
 
 /// Where columns are stored.
 #[derive(Clone, Debug, Default)]

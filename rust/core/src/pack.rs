@@ -11,19 +11,10 @@ use std::cell::Cell;
 
 use zstd_safe::{CCtx, DCtx};
 
-use crate::memory;
+use crate::memory::{self, Codec};
 
 /// The level of zstd: higher ones take longer and gain little on frames.
 const LEVEL: i32 = 1;
-
-/// A format of packed frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Codec {
-    /// Blocks of LZ4.
-    Lz4,
-    /// Frames of Zstandard.
-    Zstd,
-}
 
 /// A group of packed frames: where each ends (u32), then their bytes. A frame that packing would not shorten is stored as it is.
 #[derive(Debug)]

@@ -40,9 +40,10 @@ use crate::replay::priorities::Priorities;
 use crate::replay::ring::RunningEpisode;
 use crate::replay::rings::Rings;
 use crate::replay::snapshot::Journal;
-use crate::replay::table::{Ending, Source, Table};
+use crate::replay::table::{Ending, Table};
 use crate::replay::units::Units;
 use crate::rng::Stream;
+use crate::source::Source;
 
 /// The options of a buffer.
 #[derive(Clone, Debug)]

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rlfast_core::memory::Storage;
-use rlfast_core::pack::Codec;
+use rlfast_core::memory::{Codec, Storage};
 use rlfast_core::replay::gather::{Content, Output};
 use rlfast_core::replay::layout::Leaf;
 use rlfast_core::replay::provenance::Provenance;
-use rlfast_core::replay::table::Source;
 use rlfast_core::replay::{Added, Config, Replay};
+use rlfast_core::source::Source;
 
 const FRAME: usize = 256;
 const STACK: usize = 3;

@@ -26,6 +26,7 @@ mod options;
 #[cfg(unix)]
 pub mod process;
 pub mod registry;
+pub mod requests;
 mod space;
 mod state;
 #[cfg(test)]

@@ -22,7 +22,6 @@ mod autoreset;
 mod error;
 mod output;
 mod part;
-pub mod requests;
 mod sharing;
 mod values;
 

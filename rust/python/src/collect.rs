@@ -9,15 +9,16 @@ use rlfast_core::nn::Drawing;
 use rlfast_core::rng::draws::BitSource;
 use rlfast_core::vectors::copied;
 use rlfast_envs::collect::{Acting, CollectState, Collected, Limit, RealActions, collect as run};
+use rlfast_envs::requests::ids;
 use rlfast_envs::vector::AnyVector;
-use rlfast_envs::vector::requests::ids;
 
 use crate::array::{Index, NewArray, vector};
+use crate::columns::State;
 use crate::draws::{Locked, locked, locked_all};
 use crate::error::{IntoPython as _, mismatch};
 use crate::items::Items;
 use crate::network::Network;
-use crate::replay::{Replay, State};
+use crate::replay::Replay;
 use crate::vector_env::NativeEnvs;
 
 type Object<'py> = Bound<'py, PyAny>;

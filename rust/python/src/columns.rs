@@ -9,7 +9,7 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::layout::{Leaf, MAX_DEPTH};
 use rlfast_core::replay::schema::{self, Schema};
-use rlfast_core::replay::session::HostColumns;
+use rlfast_core::replay::session::{HostColumns, Session};
 
 use crate::array::number_type;
 use crate::error::IntoPython as _;
@@ -48,6 +48,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for KeyPath {
         }
     }
 }
+
+/// The engine, and its columns as Python names them. Nothing of it calls Python.
+pub type State = Session<Columns>;
 
 /// All columns.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rlfast_core::convert::as_singles;
 use rlfast_core::nn::{Choice, Function, Network as Engine, Node, Weights};
-use rlfast_core::replay::table::Source;
+use rlfast_core::source::Source;
 use rlfast_core::vectors;
 
 use crate::array::{self, ArrayRef, NewArray};

@@ -19,18 +19,14 @@ use pyo3::types::{PyTuple, PyType};
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::ring::Ring;
 use rlfast_core::replay::schema::Schema;
-use rlfast_core::replay::session::Session;
 use rlfast_core::replay::{Config, Replay as Engine};
 
 use crate::array::Shaped;
-use crate::columns::{ColumnSpec, Columns, KeyPath};
+use crate::columns::{ColumnSpec, Columns, KeyPath, State};
 use crate::error::IntoPython as _;
 use crate::items::Items;
 use crate::rows::RowSources;
 use crate::shared::{Shared, Spare};
-
-/// The engine, and the columns as Python names them. Nothing of it calls Python.
-pub(crate) type State = Session<Columns>;
 
 /// The replay engine: typed columns over one or more rings.
 #[pyclass(frozen, module = "rlfast._core")]

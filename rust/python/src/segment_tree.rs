@@ -11,8 +11,8 @@ use rlfast_core::segment_tree::checks::{leaves_at, range_of};
 use rlfast_core::vectors::{collected, filled, with_room};
 
 use crate::array::{Index, Shaped};
+use crate::columns::State;
 use crate::error::IntoPython as _;
-use crate::replay::State;
 use crate::shared::Shared;
 
 /// A sum tree over `size` leaves, all zero at first, that finds leaves in proportion to their values.

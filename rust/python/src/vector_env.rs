@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use rlfast_core::error::Result;
 use rlfast_core::vectors::{collected, filled, product};
 use rlfast_envs::registry::{self, Argument, Arguments};
-use rlfast_envs::vector::requests::{self, Resets};
+use rlfast_envs::requests::{self, Resets};
 use rlfast_envs::vector::{AnyVector, Output, Values, ValuesMut};
 use rlfast_envs::{DType, InfoField, Space};
 

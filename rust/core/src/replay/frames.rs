@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::slice;
 
 use crate::error::Result;
-use crate::memory::{self, Storage};
-use crate::pack::{Codec, Packed, Unpacker};
+use crate::memory::{self, Codec, Storage};
+use crate::pack::{Packed, Unpacker};
 use crate::replay::slabs::{Chunk, Slabs};
 
 /// The most bytes of a chunk.

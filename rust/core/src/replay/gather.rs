@@ -143,7 +143,7 @@ impl Layout {
 impl<'a> Gatherer<'a> {
     /// Returns a reader of the rows of `rings`, for which `table` was made.
     pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
-        table.check_rings(rings);
+        rings.check_table(table);
         Self { rings, table }
     }
 

@@ -2,8 +2,8 @@
 //! bits.
 
 use crate::error::{Error, Result};
-use crate::replay::table::Source;
 use crate::replay::{Added, Replay};
+use crate::source::Source;
 use crate::sums::pairwise;
 use crate::vectors::{collected, filled};
 

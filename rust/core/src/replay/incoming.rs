@@ -3,7 +3,7 @@
 use crate::convert::{self, NumberType, as_doubles, as_singles};
 use crate::error::{Error, Result};
 use crate::replay::schema::{Column, Role};
-use crate::replay::table::Source;
+use crate::source::Source;
 
 /// `Err(Error::Mismatch(..))` with a formatted message.
 macro_rules! mismatch {

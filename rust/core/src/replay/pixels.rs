@@ -4,7 +4,7 @@
 
 use crate::memory;
 use crate::replay::layout::Layout;
-use crate::replay::table::Source;
+use crate::source::Source;
 
 /// Returns sources whose row 0 is row `k` of `sources`. Stacks of the leaves that `wanted` selects are split into `bytes`.
 ///

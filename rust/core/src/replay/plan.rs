@@ -3,11 +3,8 @@
 use crate::error::{Error, Result};
 use crate::replay::gather::{Content, Gatherer};
 use crate::replay::layout::{Layout, Place};
-use crate::replay::schema::{Kind, Schema};
+use crate::replay::schema::{Kind, Schema, TRANSITION_KEYS};
 
-/// Keys of a transition, in the order of its fields. A transition always has all of them, possibly empty.
-pub const TRANSITION_KEYS: [&str; 9] =
-    ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"];
 /// Keys whose rows are stacked.
 const STACKED_KEYS: [&str; 4] = ["obs", "obs_next", "info", "policy"];
 /// Frames of at least this many bytes may be shared between the arrays of obs and obs_next.

@@ -5,7 +5,7 @@
 //! numbers, are compared byte by byte, so numbers save time and never change what is stored.
 
 use crate::replay::layout::MAX_STACK;
-use crate::replay::table::Source;
+use crate::source::Source;
 
 /// The numbers of the frames of one stack; zeros if they are not known.
 pub(super) type Numbers = [u64; MAX_STACK];

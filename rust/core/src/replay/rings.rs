@@ -87,6 +87,14 @@ impl Rings {
         self.ring_of(index).after(index)
     }
 
+    /// Checks that the table has the slots of these rings.
+    ///
+    /// # Panics
+    /// If it has others.
+    pub(super) fn check_table(&self, table: &Table) {
+        assert!(self.total == table.total && self.len() == table.frames.len(), "invariant: rings of this table");
+    }
+
     /// Returns the row before `index` in its episode, or `index` itself at the episode's oldest live row and where no
     /// row is.
     #[must_use]

@@ -5,7 +5,10 @@
 use crate::convert::NumberType;
 use crate::error::{Result, value_error};
 use crate::replay::layout::{Leaf, MAX_DEPTH};
-use crate::replay::plan::TRANSITION_KEYS;
+
+/// Keys of a transition, in the order of its fields. A transition always has all of them, possibly empty.
+pub const TRANSITION_KEYS: [&str; 9] =
+    ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"];
 
 /// A key of nested rows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,15 +10,13 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Result, value_error};
-use crate::memory::{Region, Storage};
-use crate::pack::Codec;
+use crate::memory::{Codec, Region, Storage};
 use crate::pool;
 use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
 use crate::replay::layout::{EPISODE, LINK, Layout, Leaf, Place, SINGLE, link};
 use crate::replay::recognition::Seen;
 use crate::replay::ring::Ring;
-use crate::replay::rings::Rings;
 use crate::replay::side::SideStore;
 use crate::vectors::product;
 
@@ -26,7 +24,6 @@ mod room;
 mod sources;
 mod writing;
 
-pub use sources::Source;
 pub(super) use writing::Ending;
 
 /// The most bytes of a record that are prefetched. The processor prefetches later ones itself.
@@ -54,7 +51,8 @@ pub struct Table {
     split_frames: Vec<u8>,
     /// The smallest range of addresses that contains all records and columns.
     hull: Range<usize>,
-    total: usize,
+    /// Slots of all rings.
+    pub(super) total: usize,
     storage: Storage,
 }
 
@@ -152,14 +150,6 @@ impl Table {
             Place::Column { column } => Some((&self.columns[column], 0, self.layout.columns[column])),
             Place::Frames { .. } | Place::Next { .. } => None,
         }
-    }
-
-    /// Checks that `rings` have the slots of this table.
-    ///
-    /// # Panics
-    /// If they have others.
-    pub(super) fn check_rings(&self, rings: &Rings) {
-        assert!(rings.total() == self.total && rings.len() == self.frames.len(), "invariant: rings of this table");
     }
 
     /// Returns the bytes used by `written` rows. Frames and side rows count in whole chunks, and reserved room does not

@@ -27,7 +27,7 @@ pub(super) struct NStepOutput<'a> {
 impl<'a> Units<'a> {
     /// Returns the expansions for `rings`, for which `table` was made.
     pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
-        table.check_rings(rings);
+        rings.check_table(table);
         Self { rings, table }
     }
 

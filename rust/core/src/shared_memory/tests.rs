@@ -6,7 +6,7 @@ use super::*;
 use crate::error::{Error, Result};
 use crate::replay::Added;
 use crate::replay::layout::Leaf;
-use crate::replay::table::Source;
+use crate::source::Source;
 
 /// Columns whose values all tell the number of the row.
 fn leaves(width: usize) -> Vec<Leaf> {

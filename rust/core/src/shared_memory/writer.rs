@@ -9,9 +9,9 @@ use super::ring::{FIRST, FLAGS, TERMINATED, TRUNCATED};
 use crate::error::{Error, Result, value_error};
 use crate::memory::copy;
 use crate::replay::ring::RunningEpisode;
-use crate::replay::table::Source;
 use crate::replay::{Added, update_statistics};
 use crate::shared::fork_count;
+use crate::source::Source;
 
 /// The running episode of a ring.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! The rows of one vector step: what the environments answer, and where an engine stores it.
 
 use rlfast_core::error::Result;
-use rlfast_core::replay::table::Source;
 use rlfast_core::replay::{Added, Replay};
+use rlfast_core::source::Source;
 use rlfast_core::vectors::{filled, product};
 
 use super::Collected;

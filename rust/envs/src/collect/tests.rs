@@ -8,7 +8,7 @@ use rlfast_core::rng::draws::{bounded, epsilon_greedy};
 
 use super::*;
 use crate::registry::Arguments;
-use crate::vector::requests::make;
+use crate::requests::make;
 use crate::vector::{Output, Values, ValuesMut};
 
 struct Source64(Stream);

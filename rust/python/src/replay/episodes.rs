@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
 
-use super::{Replay, State};
+use super::Replay;
 use crate::array::{Index, Shaped};
-use crate::columns::KeyPath;
+use crate::columns::{KeyPath, State};
 use crate::error::IntoPython as _;
 use crate::index::Remembering;
 use crate::items::Items;

@@ -4,8 +4,9 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use rlfast_core::replay::priorities::Priorities;
 
-use super::{Replay, State};
+use super::Replay;
 use crate::array::{Index, Shaped};
+use crate::columns::State;
 use crate::error::IntoPython as _;
 use crate::index::Remembering;
 use crate::segment_tree::SegmentTree;

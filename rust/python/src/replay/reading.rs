@@ -11,10 +11,10 @@ use rlfast_core::replay::session::Selection;
 use rlfast_core::replay::view::ColumnView;
 use rlfast_core::vectors;
 
-use super::{Replay, State};
+use super::Replay;
 use crate::array::{self, Index, RegionKeeper, Shaped};
 use crate::batch::with_fields;
-use crate::columns::KeyPath;
+use crate::columns::{KeyPath, State};
 use crate::error::IntoPython as _;
 use crate::gather::Allocated;
 use crate::index::Remembering;

@@ -9,9 +9,9 @@ use pyo3::types::PyDict;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 
-use super::{LastAdded, Replay, State};
+use super::{LastAdded, Replay};
 use crate::array::{Index, Shaped, vector};
-use crate::columns::Columns;
+use crate::columns::{Columns, State};
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::items::Items;
 use crate::rows::{AddedArrays, RowSources};

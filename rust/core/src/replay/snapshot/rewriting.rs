@@ -5,7 +5,8 @@ use crate::replay::gather::{Content, Gatherer, Output};
 use crate::replay::layout::{LINK, Place, TERMINATED, TRUNCATED, link};
 use crate::replay::ring::Ring;
 use crate::replay::rings::Rings;
-use crate::replay::table::{Ending, Source, Table};
+use crate::replay::table::{Ending, Table};
+use crate::source::Source;
 use crate::vectors;
 
 /// Writes the live rows of `from` into `to`, an empty table of the same columns in another layout, and returns it.

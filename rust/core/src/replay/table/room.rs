@@ -1,9 +1,10 @@
 //! How much room rows need, found before any of them is written.
 
-use super::{Ending, Source, Table};
+use super::{Ending, Table};
 use crate::error::Result;
 use crate::memory;
 use crate::replay::layout::Place;
+use crate::source::Source;
 
 /// Numbers of side rows, and of frames in each store.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Writes rows: links each to the row before, and stores what is new.
 
-use super::{Source, Table};
+use super::Table;
 use crate::error::Result;
 use crate::memory;
 use crate::replay::frames::FrameStore;
@@ -8,6 +8,7 @@ use crate::replay::layout::{Copied, DONE, EPISODE, LINK, Place, TERMINATED, TRUN
 use crate::replay::pixels;
 use crate::replay::recognition::{Numbers, Seen, is_same, numbers};
 use crate::replay::ring::Ring;
+use crate::source::Source;
 
 /// The flags of a row that may end its episode.
 #[derive(Clone, Copy, Debug)]

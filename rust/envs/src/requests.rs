@@ -3,9 +3,9 @@
 use rlfast_core::error::{Error, Result};
 use rlfast_core::vectors::with_room;
 
-use super::{AnyVector, Autoreset, Output, OwnedValues, Values, ValuesMut, VectorError};
 use crate::StepError;
 use crate::registry::{self, Arguments, Limit, RegistryError};
+use crate::vector::{AnyVector, Autoreset, Output, OwnedValues, Values, ValuesMut, VectorError};
 
 /// The resets of a step.
 #[derive(Clone, Debug, PartialEq)]
