@@ -15,6 +15,7 @@ pub mod gather;
 pub mod hosted;
 pub mod incoming;
 pub mod layout;
+pub mod matching;
 mod pixels;
 pub mod plan;
 pub mod priorities;

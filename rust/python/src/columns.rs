@@ -15,9 +15,6 @@ use crate::array::number_type;
 use crate::error::IntoPython as _;
 use crate::items::Items;
 
-/// What `append` takes, in its order.
-pub const KEYWORDS: [&str; 6] = ["obs", "act", "rew", "terminated", "truncated", "obs_next"];
-
 /// A column's dtype in NumPy.
 #[derive(Debug)]
 pub struct Dtype {
@@ -61,35 +58,13 @@ pub struct Columns {
     pub keys: Vec<Py<PyString>>,
     /// The type of nested values, besides dict.
     pub batch: Py<PyType>,
-    /// Whether a row may come without `obs_next`, as the engine then takes the next row's `obs`.
-    pub may_lack_next: bool,
-    /// Whether `info` has no columns.
-    pub lacks_info: bool,
-    /// Whether `policy` has no columns.
-    pub lacks_policy: bool,
-    /// Which of the outermost nodes each of [`KEYWORDS`] names.
-    pub by_keyword: [Option<usize>; KEYWORDS.len()],
-    /// A column that none of them names.
-    pub beside_keywords: Option<String>,
 }
 
 impl Columns {
     /// The columns of a schema.
     pub fn new(py: Python<'_>, batch: Py<PyType>, schema: Schema<Arc<Dtype>>) -> Self {
         let keys = schema.keys().iter().map(|key| PyString::intern(py, key).unbind()).collect();
-        let names: Vec<_> = schema.root().iter().map(|node| schema.keys()[node.key].as_str()).collect();
-        let place = |key: &str| names.iter().position(|&name| name == key);
-        let beside = names.iter().find(|name| **name != "done" && !KEYWORDS.contains(name));
-        Self {
-            keys,
-            batch,
-            may_lack_next: false,
-            lacks_info: place("info").is_none(),
-            lacks_policy: place("policy").is_none(),
-            by_keyword: KEYWORDS.map(place),
-            beside_keywords: beside.map(|&name| name.to_owned()),
-            schema,
-        }
+        Self { keys, batch, schema }
     }
 
     /// These columns with others after them.
@@ -114,9 +89,7 @@ impl Columns {
             columns.push(column(py, leaf.path.clone(), dtype.as_any(), leaf.shape.clone())?);
         }
         let schema = self.schema.restored(columns, engine.config().save_obs_next).python()?;
-        let mut restored = Self::new(py, self.batch.clone_ref(py), schema);
-        restored.look_at(engine);
-        Ok(restored)
+        Ok(Self::new(py, self.batch.clone_ref(py), schema))
     }
 }
 
@@ -127,9 +100,8 @@ impl HostColumns for Columns {
         &self.schema
     }
 
-    fn look_at(&mut self, engine: &Engine) {
-        let linked = engine.table().is_some_and(|table| table.layout().linked());
-        self.may_lack_next = self.schema.saves_obs_next() && linked;
+    fn schema_mut(&mut self) -> &mut Schema<Arc<Dtype>> {
+        &mut self.schema
     }
 }
 

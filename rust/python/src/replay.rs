@@ -169,7 +169,7 @@ impl Replay {
 
     #[getter]
     fn links_next(&self, py: Python<'_>) -> bool {
-        self.columns_now(py).may_lack_next
+        self.columns_now(py).schema.may_lack_next()
     }
 
     #[getter]

@@ -1,21 +1,24 @@
 //! Finds the bytes of each column in rows that Python passes, without changing anything.
 
+use std::borrow::Cow;
+use std::fmt::Arguments;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList};
 use rlfast_core::convert::{as_single, put_float, put_integer};
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 use rlfast_core::replay::incoming::{GivenArray, Incoming};
-use rlfast_core::replay::schema::{Kind, Node, Role};
+use rlfast_core::replay::matching::{Host, KEYWORDS, STEP};
 
 use crate::array::{self, ArrayRef, NewArray};
-use crate::columns::{Column, Columns, KEYWORDS};
-use crate::error::{IntoPython as _, mismatch};
+use crate::columns::{Column, Columns};
+use crate::error::{IntoPython as _, mismatch, to_mismatch};
 use crate::stacks;
 
-/// The columns of a step as hosts have it, in their order.
-pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "timeouts"];
+/// The values of a row in the order of [`KEYWORDS`]; a missing value is None.
+pub type Listed<'a, 'py> = [Option<&'a Bound<'py, PyAny>>; KEYWORDS.len()];
 
 /// The addresses that the engine reads rows from, and the owners of that memory.
 #[derive(Default)]
@@ -73,161 +76,90 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
+        self.schema.find(&mut self.finder(py, rows, out), fields)
+    }
+
+    /// As `find`, for one row whose values are given in the order of `KEYWORDS`; a missing value is None.
+    #[inline]
+    pub fn find_listed(&self, py: Python<'_>, values: &Listed<'_, '_>, out: &mut RowSources) -> PyResult<()> {
+        self.schema.find_listed(&mut self.finder(py, None, out), values)
+    }
+
+    /// As `find`, for a step of `rows` environments in the order of `STEP`.
+    pub fn find_step<'py>(
+        &self,
+        py: Python<'py>,
+        values: [&Bound<'py, PyAny>; STEP.len()],
+        rows: usize,
+        out: &mut RowSources,
+    ) -> PyResult<()> {
+        self.schema.find_step(&mut self.finder(py, Some(rows), out), values)
+    }
+
+    #[inline]
+    fn finder<'a, 'py>(&'a self, py: Python<'py>, rows: Option<usize>, out: &'a mut RowSources) -> Finder<'a, 'py> {
         out.found.start(self.schema.columns().len(), rows.unwrap_or(1));
-        self.find_in(py, self.schema.root(), fields, rows, out, true)?;
-        if self.schema.finals().is_empty() || !out.found.any_done() {
-            return Ok(());
-        }
-        match fields.get_item(pyo3::intern!(py, "obs_next"))? {
-            Some(value) => self.find_finals(py, &value, rows, out),
-            None => Ok(()),
-        }
+        Finder { columns: self, py, rows, out }
+    }
+}
+
+/// Finds rows in dicts and batches.
+struct Finder<'a, 'py> {
+    columns: &'a Columns,
+    py: Python<'py>,
+    rows: Option<usize>,
+    out: &'a mut RowSources,
+}
+
+impl<'py> Host for Finder<'_, 'py> {
+    type Fields = Bound<'py, PyDict>;
+    type Value = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    #[inline]
+    fn get(&self, fields: &Self::Fields, key: usize) -> PyResult<Option<Self::Value>> {
+        fields.get_item(&self.columns.keys[key])
     }
 
-    /// Finds the next observations of rows that end an episode.
-    fn find_finals(
-        &self,
-        py: Python<'_>,
-        value: &Bound<'_, PyAny>,
-        rows: Option<usize>,
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        let node = &self.schema.finals()[0];
-        if value.is_none()
-            || (matches!(node.kind, Kind::Group(_)) && self.dict_of(py, value)?.is_some_and(|inner| inner.is_empty()))
-        {
-            return Ok(());
-        }
-        self.find_at(py, node, value, rows, out)
+    #[inline]
+    fn count(&self, fields: &Self::Fields) -> usize {
+        fields.len()
     }
 
-    /// Finds the value of a key.
-    fn find_at(
-        &self,
-        py: Python<'_>,
-        node: &Node,
-        value: &Bound<'_, PyAny>,
-        rows: Option<usize>,
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        match &node.kind {
-            Kind::Leaf(at) => self.read(py, *at, value, rows, out),
-            Kind::Foreign => Ok(()),
-            Kind::Group(nodes) => match self.dict_of(py, value)? {
-                Some(inner) => self.find_in(py, nodes, &inner, rows, out, false),
-                None => mismatch!("{} is not nested", self.keys[node.key]),
-            },
-        }
+    fn visit(&self, fields: &Self::Fields, mut visit: impl FnMut(&str, &Self::Value) -> PyResult<()>) -> PyResult<()> {
+        fields.iter().try_for_each(|(key, value)| visit(&key.extract::<Cow<'_, str>>()?, &value))
     }
 
-    fn find_in(
-        &self,
-        py: Python<'_>,
-        nodes: &[Node],
-        fields: &Bound<'_, PyDict>,
-        rows: Option<usize>,
-        out: &mut RowSources,
-        top: bool,
-    ) -> PyResult<()> {
-        let mut found = 0;
-        for node in nodes {
-            let leaf = match node.kind {
-                Kind::Leaf(at) if self.schema.columns()[at].role() == Role::Ignored => continue,
-                Kind::Leaf(at) => Some(at),
-                _ => None,
-            };
-            let Some(value) = fields.get_item(&self.keys[node.key])? else {
-                if node.kind.is_foreign() {
-                    continue;
-                }
-                return mismatch!("{} is missing", self.keys[node.key]);
-            };
-            found += 1;
-            if top && value.is_none() && self.may_lack_next && self.keys[node.key].bind(py) == "obs_next" {
-                continue;
-            }
-            let Some(at) = leaf else {
-                self.find_at(py, node, &value, rows, out)?;
-                continue;
-            };
-            self.read(py, at, &value, rows, out)?;
-            out.kept.push(value.unbind()); // another thread may take it out of the dict before it is copied
-        }
-        if found == fields.len() || (top && self.all_unstored(py, fields, fields.len() - found)?) {
-            return Ok(());
-        }
-        self.check_unknown(py, nodes, fields, top)
-    }
-
-    /// Whether `others` of the usual keys are there without being read, because they hold nothing or are not stored: the quick
-    /// way to what `check_unknown` finds.
-    fn all_unstored(&self, py: Python<'_>, fields: &Bound<'_, PyDict>, others: usize) -> PyResult<bool> {
-        let mut count = 0;
-        for (name, without) in
-            [(pyo3::intern!(py, "info"), self.lacks_info), (pyo3::intern!(py, "policy"), self.lacks_policy)]
-        {
-            if count < others
-                && without
-                && let Some(value) = fields.get_item(name)?
-            {
-                count += usize::from(self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty()));
-            }
-        }
-        let unread =
-            [(pyo3::intern!(py, "done"), true), (pyo3::intern!(py, "obs_next"), !self.schema.saves_obs_next())];
-        for (name, unread) in unread {
-            count += usize::from(count < others && unread && fields.contains(name)?);
-        }
-        Ok(count == others)
-    }
-
-    /// Lets keys pass that hold nothing (an empty `info`), or are not stored (`done`, an ignored `obs_next`).
-    fn check_unknown(&self, py: Python<'_>, nodes: &[Node], fields: &Bound<'_, PyDict>, top: bool) -> PyResult<()> {
-        for (key, value) in fields.iter() {
-            let known = |name: &Py<PyString>| name.is(&key) || name.bind(py).as_any().eq(&key).unwrap_or(false);
-            if nodes.iter().any(|node| known(&self.keys[node.key])) {
-                continue;
-            }
-            let name = key.extract::<std::borrow::Cow<'_, str>>()?;
-            let unstored = top && (name == "done" || (name == "obs_next" && !self.schema.saves_obs_next()));
-            let empty = self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty());
-            if !unstored && !empty {
-                return mismatch!("{name} is not a column");
-            }
-        }
-        Ok(())
-    }
-
-    fn dict_of<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    #[inline]
+    fn nested(&self, value: &Self::Value) -> PyResult<Option<Self::Fields>> {
         if let Ok(dict) = value.cast::<PyDict>() {
             return Ok(Some(dict.clone()));
         }
-        if value.get_type_ptr().cast() == self.batch.as_ptr() || value.is_instance(self.batch.bind(py))? {
-            return Ok(Some(value.getattr(pyo3::intern!(py, "__dict__"))?.cast_into::<PyDict>()?));
+        let batch = &self.columns.batch;
+        if value.get_type_ptr().cast() == batch.as_ptr() || value.is_instance(batch.bind(self.py))? {
+            return Ok(Some(value.getattr(pyo3::intern!(self.py, "__dict__"))?.cast_into::<PyDict>()?));
         }
         Ok(None)
     }
 
     #[inline]
-    fn read(
-        &self,
-        py: Python<'_>,
-        at: usize,
-        value: &Bound<'_, PyAny>,
-        rows: Option<usize>,
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        let column = &self.schema.columns()[at];
+    fn is_none(&self, value: &Self::Value) -> bool {
+        value.is_none()
+    }
+
+    #[inline]
+    fn take(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
+        let (py, rows, column) = (self.py, self.rows, &self.columns.schema.columns()[at]);
         if let Some(array) = ArrayRef::of(value) {
             // SAFETY: the caller keeps the array alive.
-            unsafe { out.found.place(at, column, given(py, array, column), rows) }.python()?;
+            unsafe { self.out.found.place(at, column, given(py, array, column), rows) }.python()?;
             if let Some(rows) = rows {
-                recognise(py, array, at, column, rows, out);
+                recognise(py, array, at, column, rows, self.out);
             }
             return Ok(());
         }
-        if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, out.found.cell(at)) {
-            out.found.place_cell(at, column);
+        if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, self.out.found.cell(at)) {
+            self.out.found.place_cell(at, column);
             return Ok(());
         }
         let value = array::from_scalar(value)?;
@@ -235,92 +167,35 @@ impl Columns {
             return mismatch!("{} is no array", column.leaf.path.join("."));
         };
         // SAFETY: the array is kept alive.
-        unsafe { out.found.place(at, column, given(py, array, column), rows) }.python()?;
-        out.kept.extend(value.map(Bound::unbind));
+        unsafe { self.out.found.place(at, column, given(py, array, column), rows) }.python()?;
+        self.out.kept.extend(value.map(Bound::unbind));
         Ok(())
     }
 
-    /// Finds values that are given in a fixed order: what `names` call them, of the outermost nodes at `places`, each read by `read`; a
-    /// missing value is None.
+    fn take_flat(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
+        let Some((array, rows)) = ArrayRef::of(value).zip(self.rows) else { return self.take(at, value) };
+        let column = &self.columns.schema.columns()[at];
+        // SAFETY: the caller keeps the array alive.
+        unsafe { self.out.found.place_flat(at, column, given(self.py, array, column), rows) }.python()
+    }
+
+    fn take_numbers(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
+        let column = &self.columns.schema.columns()[at];
+        self.out.found.place_singles(at, column, singles(value, column, self.rows.unwrap_or(1))).python()
+    }
+
     #[inline]
-    fn find_listed<'a, 'py>(
-        &self,
-        names: &[&str; 6],
-        places: &[Option<usize>; 6],
-        values: &[Option<&'a Bound<'py, PyAny>>; 6],
-        mut read: impl FnMut(&str, &Node, &'a Bound<'py, PyAny>) -> PyResult<()>,
-    ) -> PyResult<()> {
-        for k in 0..names.len() {
-            match (places[k], values[k]) {
-                (Some(at), Some(value)) => read(names[k], &self.schema.root()[at], value)?,
-                (None, None) => {}
-                (Some(_), None) => return mismatch!("{} is missing", names[k]),
-                (None, Some(_)) if names[k] != "obs_next" || self.schema.saves_obs_next() => {
-                    return mismatch!("{} is not a column", names[k]);
-                }
-                (None, Some(_)) => {}
-            }
-        }
-        Ok(())
+    fn keep(&mut self, value: Self::Value) {
+        self.out.kept.push(value.unbind());
     }
 
-    /// As `find`, for one row whose values are given in the order of [`KEYWORDS`]; a missing value is None.
-    pub fn find_named(
-        &self,
-        py: Python<'_>,
-        values: &[Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        out.found.start(self.schema.columns().len(), 1);
-        if let Some(other) = &self.beside_keywords {
-            return mismatch!("{other} is missing");
-        }
-        let read = |name: &str, node: &Node, value: &_| match node.kind {
-            Kind::Leaf(at) => self.read(py, at, value, None, out),
-            Kind::Foreign => mismatch!("{name} is kept outside the columns"),
-            Kind::Group(_) => self.find_at(py, node, value, None, out),
-        };
-        self.find_listed(&KEYWORDS, &self.by_keyword, values, read)?;
-        match values[KEYWORDS.len() - 1] {
-            Some(obs_next) if !self.schema.finals().is_empty() && out.found.any_done() => {
-                self.find_finals(py, obs_next, None, out)
-            }
-            _ => Ok(()),
-        }
+    #[inline]
+    fn any_done(&self) -> bool {
+        self.out.found.any_done()
     }
-}
 
-impl Columns {
-    /// As `find`, for a step of `rows` environments in the order of [`STEP`]: actions may come in any shape of as many entries, and
-    /// the last three as any numbers, one for all or one for each.
-    pub fn find_step(
-        &self,
-        py: Python<'_>,
-        values: [&Bound<'_, PyAny>; STEP.len()],
-        rows: usize,
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        out.found.start(self.schema.columns().len(), rows);
-        if self.schema.root().len() != STEP.len() {
-            return mismatch!("a step has the columns {STEP:?}");
-        }
-        let read = |name: &str, node: &Node, value: &Bound<'_, PyAny>| match (&node.kind, name) {
-            (&Kind::Leaf(at), "rewards" | "dones" | "timeouts") => {
-                let column = &self.schema.columns()[at];
-                out.found.place_singles(at, column, singles(value, column, rows)).python()
-            }
-            (&Kind::Leaf(at), "actions") => match ArrayRef::of(value) {
-                Some(array) => {
-                    let column = &self.schema.columns()[at];
-                    // SAFETY: the caller keeps the array alive.
-                    unsafe { out.found.place_flat(at, column, given(py, array, column), rows) }.python()
-                }
-                None => self.read(py, at, value, Some(rows), out),
-            },
-            (Kind::Foreign, _) => mismatch!("{name} is kept outside the columns"),
-            _ => self.find_at(py, node, value, Some(rows), out),
-        };
-        self.find_listed(&STEP, &[0, 1, 2, 3, 4, 5].map(Some), &values.map(Some), read)
+    fn refusal(text: Arguments<'_>) -> PyErr {
+        to_mismatch(text)
     }
 }
 

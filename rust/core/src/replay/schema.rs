@@ -106,6 +106,10 @@ pub struct Schema<D> {
     root: Vec<Node>,
     finals: Vec<Node>,
     save_obs_next: bool,
+    /// Where each key of a transition is among the outermost nodes.
+    places: [Option<usize>; TRANSITION_KEYS.len()],
+    /// Whether a row is linked to the next one's `obs`.
+    linked: bool,
 }
 
 impl<D: Clone> Schema<D> {
@@ -114,7 +118,8 @@ impl<D: Clone> Schema<D> {
     #[must_use]
     pub fn new(save_obs_next: bool) -> Self {
         let keys = TRANSITION_KEYS.map(str::to_owned).to_vec();
-        Self { keys, columns: Vec::new(), root: Vec::new(), finals: Vec::new(), save_obs_next }
+        let (root, finals) = (Vec::new(), Vec::new());
+        Self { keys, columns: Vec::new(), root, finals, save_obs_next, places: Default::default(), linked: false }
     }
 
     /// Returns this schema with more columns, and with the keys at `foreign`, whose values the caller stores. `flag` is
@@ -158,6 +163,7 @@ impl<D: Clone> Schema<D> {
             arranged.insert(path, Kind::Foreign, false)?;
         }
         arranged.columns = columns;
+        arranged.places = std::array::from_fn(|key| arranged.root.iter().position(|node| node.key == key));
         Ok(arranged)
     }
 
@@ -249,6 +255,25 @@ impl<D> Schema<D> {
     #[inline]
     pub fn saves_obs_next(&self) -> bool {
         self.save_obs_next
+    }
+
+    /// Records whether the engine links a row to the next one's `obs`.
+    pub fn set_linked(&mut self, linked: bool) {
+        self.linked = linked;
+    }
+
+    /// Returns whether a row may come without `obs_next`, as the engine then takes the next row's `obs`.
+    #[must_use]
+    #[inline]
+    pub fn may_lack_next(&self) -> bool {
+        self.save_obs_next && self.linked
+    }
+
+    /// Returns where a key of [`TRANSITION_KEYS`] is among the top-level nodes.
+    #[must_use]
+    #[inline]
+    pub fn place(&self, key: usize) -> Option<usize> {
+        self.places[key]
     }
 
     /// Returns whether a column has only the `obs_next` of rows that end an episode.

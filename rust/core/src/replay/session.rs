@@ -24,8 +24,8 @@ pub trait HostColumns {
     /// Returns the columns and their paths.
     fn schema(&self) -> &Schema<Self::Dtype>;
 
-    /// Records how the engine stores the columns.
-    fn look_at(&mut self, engine: &Replay);
+    /// Returns the columns, to record how the engine stores them.
+    fn schema_mut(&mut self) -> &mut Schema<Self::Dtype>;
 }
 
 /// A plan, with the keys (None: all) and the stack that it is for.
@@ -126,7 +126,7 @@ impl<C: HostColumns> Session<C> {
     ///
     /// # Errors
     /// As [`Replay::define`].
-    pub fn define(&mut self, held: &Arc<C>, mut columns: C) -> Result<Option<Arc<C>>> {
+    pub fn define(&mut self, held: &Arc<C>, columns: C) -> Result<Option<Arc<C>>> {
         if !self.has(held) {
             return Ok(None);
         }
@@ -135,7 +135,6 @@ impl<C: HostColumns> Session<C> {
         if !leaves.is_empty() {
             self.rows_mut().define(leaves)?;
         }
-        columns.look_at(&self.engine);
         Ok(Some(self.set_columns(columns)))
     }
 
@@ -145,8 +144,9 @@ impl<C: HostColumns> Session<C> {
         self.set_columns(columns)
     }
 
-    fn set_columns(&mut self, columns: C) -> Arc<C> {
+    fn set_columns(&mut self, mut columns: C) -> Arc<C> {
         self.plans.clear();
+        columns.schema_mut().set_linked(self.engine.table().is_some_and(|table| table.layout().linked()));
         std::mem::replace(&mut self.columns, Arc::new(columns))
     }
 
@@ -309,7 +309,6 @@ mod tests {
 
     struct Columns {
         schema: Schema<()>,
-        laid_out: bool,
     }
 
     impl HostColumns for Columns {
@@ -319,8 +318,8 @@ mod tests {
             &self.schema
         }
 
-        fn look_at(&mut self, engine: &Replay) {
-            self.laid_out = engine.table().is_some();
+        fn schema_mut(&mut self) -> &mut Schema<()> {
+            &mut self.schema
         }
     }
 
@@ -332,7 +331,7 @@ mod tests {
     }
 
     fn extended(schema: &Schema<()>, columns: Vec<Column<()>>) -> Columns {
-        Columns { schema: schema.with(columns, Vec::new(), column("done", "|b1", 1, &[])).unwrap(), laid_out: false }
+        Columns { schema: schema.with(columns, Vec::new(), column("done", "|b1", 1, &[])).unwrap() }
     }
 
     /// A session of four rows of frames, of which `rows` were added.
@@ -348,7 +347,7 @@ mod tests {
             seed: 0,
             storage: Storage::Ram,
         };
-        let none = Columns { schema: Schema::new(true), laid_out: false };
+        let none = Columns { schema: Schema::new(true) };
         let frames = ["obs", "obs_next"].map(|name| column(name, "|u1", 1, &[FRAME]));
         let flags =
             [column("rew", "<f8", 8, &[]), column("terminated", "|b1", 1, &[]), column("truncated", "|b1", 1, &[])];
@@ -395,7 +394,7 @@ mod tests {
     fn columns_are_defined_only_beside_those_that_were_seen() {
         let mut session = session(0);
         let held = session.columns().clone();
-        assert!(held.laid_out);
+        assert!(held.schema.may_lack_next());
         let more = || extended(&held.schema, vec![column("extra", "<f4", 4, &[])]);
         assert!(session.define(&held, more()).unwrap().is_some());
         assert_eq!(session.columns().schema.columns().len(), held.schema.columns().len() + 1);

@@ -15,22 +15,21 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use pyo3::{Borrowed, ffi};
 
+use rlfast_core::replay::matching::KEYWORDS;
+
 use super::Replay;
-use crate::columns::KEYWORDS;
 use crate::error::{IntoPython as _, SchemaMismatch};
+use crate::rows::Listed;
 
 /// How many of [`KEYWORDS`] must be given: all but the last.
 const REQUIRED: usize = KEYWORDS.len() - 1;
 
-/// The values of a row in the order of [`KEYWORDS`]; a missing value is None.
-type Values<'a, 'py> = [Option<&'a Bound<'py, PyAny>>; KEYWORDS.len()];
-
 impl Replay {
-    fn append<'py>(&self, py: Python<'py>, values: &Values<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn append<'py>(&self, py: Python<'py>, values: &Listed<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut refused = None;
         if !self.always_falls_back.load(Ordering::Relaxed) {
             let added = self.with_columns(py, |columns, rows| {
-                columns.find_named(py, values, rows)?;
+                columns.find_listed(py, values, rows)?;
                 // SAFETY: the row was found for these columns, and lives as long as the values.
                 self.state.with(py, |state| unsafe { state.append(columns, &rows.found) }).python()
             });
@@ -113,7 +112,7 @@ unsafe fn by_keyword<'a, 'py>(
     py: Python<'py>,
     values: &'a [*mut ffi::PyObject],
     names: Option<&Bound<'py, PyTuple>>,
-) -> PyResult<Values<'a, 'py>> {
+) -> PyResult<Listed<'a, 'py>> {
     static KEYS: PyOnceLock<[Py<PyString>; KEYWORDS.len()]> = PyOnceLock::new();
     let keys = KEYS.get_or_init(py, || KEYWORDS.map(|name| PyString::intern(py, name).unbind()));
     let mut found = [None; KEYWORDS.len()];
@@ -144,7 +143,7 @@ fn place_of(py: Python<'_>, keys: &[Py<PyString>], name: &Bound<'_, PyAny>) -> P
 }
 
 #[cold]
-fn lacking(found: &Values<'_, '_>) -> PyErr {
+fn lacking(found: &Listed<'_, '_>) -> PyErr {
     let missing = KEYWORDS[..REQUIRED].iter().zip(found).filter(|(_, value)| value.is_none());
     let names: Vec<_> = missing.map(|(name, _)| format!("'{name}'")).collect();
     let arguments = if names.len() == 1 { "argument" } else { "arguments" };

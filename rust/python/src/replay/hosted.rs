@@ -9,13 +9,13 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::replay::hosted;
+use rlfast_core::replay::matching::STEP;
 
 use super::Replay;
 use super::reading::Request;
 use crate::array::{Index, Shaped};
 use crate::error::IntoPython as _;
 use crate::items::Items;
-use crate::rows::STEP;
 
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
 
