@@ -182,8 +182,6 @@ class Replay:
         """Returns a whole column, in which slots without a row are zero: a view of the storage if the column is stored
         in
         one piece (read-only for obs and flags), otherwise (obs_next, frames) a new array."""
-    def set_column(self, path: _Path, values: NDArray[Any]) -> None:
-        """Overwrites a stored column. obs, obs_next and flags can only be changed by ``load``."""
     # -- episodes ----------------------------------------------------------------------------------------------------
     def prev(self, index: _Index) -> _Index: ...
     def next(self, index: _Index) -> _Index: ...
@@ -241,9 +239,6 @@ class Replay:
         """Sets the leaves to (|priority| + eps)^alpha, and returns how many updates were ignored because their row had
         been
         overwritten. Raises a ValueError for NaN, infinity or a negative value, with its position, before any change."""
-    # -- index arrays that record generations and goals ----------------------------------------------------------------
-    def stamp(self, index: _Index) -> _Index:
-        """Returns the same rows in an array that records their present generations."""
     # -- state -------------------------------------------------------------------------------------------------------
     def reseed(self, seed: int) -> None: ...
     def dump(self) -> bytes:
@@ -331,10 +326,6 @@ class UnpluggedShards:
 
     def __new__(cls, folder: str | PathLike[str], skip_broken: bool) -> UnpluggedShards: ...
     def __len__(self) -> int: ...
-    @property
-    def images(self) -> int:
-        """Number of different images."""
-
     @property
     def skipped(self) -> list[str]:
         """Why records were left out, a sentence for each."""

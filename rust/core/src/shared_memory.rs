@@ -30,7 +30,7 @@ pub use memory::{Dimensions, Memory};
 pub use reader::{Drawn, NStep, Options, Outputs, Reader};
 pub use ring::Ring;
 #[cfg(all(unix, not(loom)))]
-pub use writer::Writer;
+pub use writer::{Writer, rings_at};
 
 #[cfg(all(test, unix, not(loom)))]
 mod tests;

@@ -1,22 +1,19 @@
 //! NumPy arrays: making them, reading them, and lending them memory of ours.
 
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
 use std::os::raw::{c_int, c_void};
-use std::sync::Arc;
 
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO};
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
-use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
-use pyo3::exceptions::PyTypeError;
+use numpy::{Element, PyArray1, PyArrayMethods as _};
 use pyo3::ffi;
-use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList};
+use pyo3::types::PyInt;
 use rlfast_core::convert::NumberType;
-use rlfast_core::memory::Region;
 use rlfast_core::{recycle, vectors};
 
-use crate::error::IntoPython as _;
+use crate::prelude::*;
 
 /// Axes that every NumPy supports.
 pub const NPY_MAXDIMS: usize = 32;
@@ -28,7 +25,7 @@ pub struct ArrayRef<'a>(&'a PyArrayObject);
 impl<'a> ArrayRef<'a> {
     /// The array that `object` is; None if it is none, or of a subclass of `ndarray`.
     #[inline(always)]
-    pub fn of(object: &'a Bound<'_, PyAny>) -> Option<Self> {
+    pub fn of(object: &'a Object<'_>) -> Option<Self> {
         // SAFETY: a live object; the type object is NumPy's own. An `ndarray` lives as long as the reference to the object.
         unsafe {
             let is_array = ffi::Py_TYPE(object.as_ptr()) == get_type_object(object.py(), NpyTypes::PyArray_Type);
@@ -126,7 +123,7 @@ impl<'a> ArrayRef<'a> {
 }
 
 /// A NumPy scalar as an array of no axes; None for another object.
-pub fn from_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn from_scalar<'py>(object: &Object<'py>) -> PyResult<Option<Object<'py>>> {
     let py = object.py();
     // SAFETY: a live object, and the type object is NumPy's own; a scalar without a dtype keeps its own.
     unsafe {
@@ -139,7 +136,7 @@ pub fn from_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
 }
 
 /// What NumPy makes of a list or another object of Python's.
-pub fn from_any<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn from_any<'py>(object: &Object<'py>) -> PyResult<Object<'py>> {
     let py = object.py();
     // SAFETY: a live object; no dtype is asked for, nor anything else.
     unsafe {
@@ -185,40 +182,22 @@ pub fn empty<'py>(
     descr: &Bound<'py, PyArrayDescr>,
     dims: &mut [npy_intp],
     bytes: usize,
-) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+) -> PyResult<(Object<'py>, *mut u8)> {
     let py = descr.py();
     if bytes >= recycle::LARGE {
         let block = recycle::OUTPUTS.block(bytes).python()?;
         let data = block.base();
-        let keeper = Bound::new(py, Recycled { _block: block })?.into_any();
-        return Ok((over(descr, dims, None, data, true, keeper)?, data));
+        return Ok((over(descr, dims, None, data, true, keeper(py, block)?)?, data));
     }
     plain(descr, dims)
 }
 
 /// A fresh, unfilled array in memory of NumPy's own, and its first byte.
-fn plain<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &mut [npy_intp]) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
-    let py = descr.py();
-    // SAFETY: NumPy steals the reference to the dtype, so it gets one of its own; `dims` has `dims.len()` entries.
-    unsafe {
-        let subtype = get_type_object(py, NpyTypes::PyArray_Type);
-        let descr = descr.clone().into_ptr().cast::<PyArray_Descr>();
-        let (nd, null) = (dims.len() as c_int, std::ptr::null_mut());
-        let made = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            subtype,
-            descr,
-            nd,
-            dims.as_mut_ptr(),
-            null,
-            std::ptr::null_mut(),
-            0,
-            std::ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, made)?;
-        let data = (*made.cast::<PyArrayObject>()).data.cast();
-        Ok((array, data))
-    }
+fn plain<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &mut [npy_intp]) -> PyResult<(Object<'py>, *mut u8)> {
+    // SAFETY: NumPy allocates the memory.
+    let array = unsafe { described(descr, dims, None, std::ptr::null_mut(), 0)? };
+    let data = ArrayRef::of(&array).expect("invariant: an array").data();
+    Ok((array, data))
 }
 
 /// An array over memory that `keeper` keeps alive.
@@ -228,34 +207,75 @@ pub fn over<'py>(
     strides: Option<&mut [npy_intp]>,
     data: *mut u8,
     writable: bool,
-    keeper: Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
+    keeper: Object<'py>,
+) -> PyResult<Object<'py>> {
     let py = descr.py();
     let flags = if writable { NPY_ARRAY_CARRAY } else { NPY_ARRAY_CARRAY_RO };
-    // SAFETY: as in `empty`; `keeper` becomes the array's base, so the memory outlives it.
+    // SAFETY: `keeper` becomes the array's base, so the memory outlives it.
     unsafe {
-        let subtype = get_type_object(py, NpyTypes::PyArray_Type);
-        let descr = descr.clone().into_ptr().cast::<PyArray_Descr>();
-        let strides = strides.map_or(std::ptr::null_mut(), <[npy_intp]>::as_mut_ptr);
-        let made = PY_ARRAY_API.PyArray_NewFromDescr(
-            py,
-            subtype,
-            descr,
-            dims.len() as c_int,
-            dims.as_mut_ptr(),
-            strides,
-            data.cast::<c_void>(),
-            flags,
-            std::ptr::null_mut(),
-        );
-        let array = Bound::from_owned_ptr_or_err(py, made)?;
+        let array = described(descr, dims, strides, data, flags)?;
         let set = PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), keeper.into_ptr());
         if set < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
     }
 }
 
+/// # Safety
+/// `data` is null, for memory of NumPy's own, or good for the array while it lives.
+unsafe fn described<'py>(
+    descr: &Bound<'py, PyArrayDescr>,
+    dims: &mut [npy_intp],
+    strides: Option<&mut [npy_intp]>,
+    data: *mut u8,
+    flags: c_int,
+) -> PyResult<Object<'py>> {
+    let (py, null) = (descr.py(), std::ptr::null_mut());
+    let (axes, strides) = (dims.len() as c_int, strides.map_or(null, <[npy_intp]>::as_mut_ptr));
+    let (dims, data) = (dims.as_mut_ptr(), data.cast::<c_void>());
+    let owned = descr.clone().into_ptr().cast::<PyArray_Descr>();
+    // SAFETY: NumPy steals a reference to the dtype; there is a length, and a stride if any, for each axis.
+    unsafe {
+        let kind = get_type_object(py, NpyTypes::PyArray_Type);
+        let made = PY_ARRAY_API.PyArray_NewFromDescr(py, kind, owned, axes, dims, strides, data, flags, null.cast());
+        Bound::from_owned_ptr_or_err(py, made)
+    }
+}
+
+/// The lengths of the axes of an array.
+pub struct Dims {
+    room: [npy_intp; NPY_MAXDIMS],
+    count: usize,
+}
+
+impl Dims {
+    /// The axes of an index, and after them those of a row.
+    #[inline]
+    pub fn new(index: &[npy_intp], row: &[usize]) -> PyResult<Self> {
+        let (mut room, count) = ([0; NPY_MAXDIMS], index.len() + row.len());
+        if count > NPY_MAXDIMS {
+            return Err(raised!(PyValueError, "an array has at most {NPY_MAXDIMS} axes, these rows need {count}"));
+        }
+        room[..index.len()].copy_from_slice(index);
+        room[index.len()..count].iter_mut().zip(row).for_each(|(axis, &length)| *axis = length as npy_intp);
+        Ok(Self { room, count })
+    }
+}
+
+impl Deref for Dims {
+    type Target = [npy_intp];
+
+    fn deref(&self) -> &[npy_intp] {
+        &self.room[..self.count]
+    }
+}
+
+impl DerefMut for Dims {
+    fn deref_mut(&mut self) -> &mut [npy_intp] {
+        &mut self.room[..self.count]
+    }
+}
+
 /// A 1-d array of values. (`PyArray1::from_slice` panics where there is no memory.)
-pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult<Bound<'py, PyAny>> {
+pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult<Object<'py>> {
     let mut made = NewArray::new(py, &[values.len()])?;
     made.items().copy_from_slice(values);
     Ok(made.array)
@@ -264,7 +284,7 @@ pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult
 /// A new array in memory of NumPy's own, whose elements are written before anybody else knows it.
 pub struct NewArray<'py, T> {
     /// The array.
-    pub array: Bound<'py, PyAny>,
+    pub array: Object<'py>,
     data: *mut T,
     len: usize,
 }
@@ -273,10 +293,7 @@ impl<'py, T: Element> NewArray<'py, T> {
     /// Makes an array of a shape.
     #[inline]
     pub fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
-        let mut dims = [0; NPY_MAXDIMS];
-        let dims = &mut dims[..shape.len()];
-        dims.iter_mut().zip(shape).for_each(|(axis, &length)| *axis = length as npy_intp);
-        let (array, data) = plain(&T::get_dtype(py), dims)?;
+        let (array, data) = plain(&T::get_dtype(py), &mut Dims::new(&[], shape)?)?;
         Ok(Self { array, data: data.cast(), len: shape.iter().product() })
     }
 
@@ -321,7 +338,7 @@ impl<T> Shaped<T> {
 
 impl<T: Element + Copy> Shaped<T> {
     /// Copies an array of this very type; None for another object.
-    fn copied(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+    fn copied(object: &Object<'_>) -> PyResult<Option<Self>> {
         let Some(array) = ArrayRef::of(object) else { return Ok(None) };
         // SAFETY: they are only copied.
         let Some(values) = (unsafe { array.elements::<T>(object.py()) }) else { return Ok(None) };
@@ -329,7 +346,7 @@ impl<T: Element + Copy> Shaped<T> {
     }
 
     /// Copies an object as NumPy converts it to this type, with at least `axes` axes.
-    fn converted(object: &Bound<'_, PyAny>, axes: usize) -> PyResult<Self> {
+    fn converted(object: &Object<'_>, axes: usize) -> PyResult<Self> {
         let py = object.py();
         let options = PyDict::new(py);
         options.set_item("ndmin", axes)?;
@@ -354,7 +371,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Shaped<i64> {
         let array = index.py().import("numpy")?.call_method1("asarray", (index,))?;
         if let Some(found) = ArrayRef::of(&array).filter(|found| !b"iu".contains(&found.kind()) && found.len() > 0) {
             let dtype = found.dtype(index.py());
-            return Err(PyTypeError::new_err(format!("an index is an array of integers, got dtype {dtype}")));
+            return Err(raised!(PyTypeError, "an index is an array of integers, got dtype {dtype}"));
         }
         Self::converted(&array, 1)
     }
@@ -377,10 +394,10 @@ impl<T> From<Vec<T>> for Shaped<T> {
 
 impl<'py, T: Element + Copy> IntoPyObject<'py> for Shaped<T> {
     type Target = PyAny;
-    type Output = Bound<'py, PyAny>;
+    type Output = Object<'py>;
     type Error = PyErr;
 
-    fn into_pyobject(mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn into_pyobject(mut self, py: Python<'py>) -> PyResult<Object<'py>> {
         if size_of_val(&self.values[..]) >= recycle::LARGE {
             let shape: Vec<usize> = self.shape.iter().map(|&length| length as usize).collect();
             return Ok(PyArray1::from_vec(py, self.values).reshape(shape)?.into_any());
@@ -393,21 +410,13 @@ impl<'py, T: Element + Copy> IntoPyObject<'py> for Shaped<T> {
     }
 }
 
-/// Keeps a region alive for the views of it.
+/// Keeps the memory of arrays alive.
 #[pyclass(frozen, module = "rlfast._core")]
-pub struct RegionKeeper {
-    _region: Arc<Region>,
+pub struct Keeper {
+    _memory: Box<dyn Any + Send + Sync>,
 }
 
-impl RegionKeeper {
-    /// A keeper for `region`.
-    pub fn new(region: Arc<Region>) -> Self {
-        Self { _region: region }
-    }
-}
-
-/// Keeps the memory of a large output, which is used again afterwards.
-#[pyclass(frozen, module = "rlfast._core")]
-pub struct Recycled {
-    _block: recycle::Block,
+/// An object that keeps `memory` alive.
+pub fn keeper(py: Python<'_>, memory: impl Any + Send + Sync) -> PyResult<Object<'_>> {
+    Ok(Bound::new(py, Keeper { _memory: Box::new(memory) })?.into_any())
 }

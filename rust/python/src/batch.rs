@@ -8,11 +8,11 @@ mod stacking;
 
 use std::os::raw::{c_int, c_void};
 
-use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi, intern};
 use rlfast_core::replay::plan::{Field, Value};
+
+use crate::prelude::*;
 
 /// The `arrays`, each of which is taken once, in a dict of `fields`, whose keys are numbers of `keys`; inner fields are batches of
 /// class `batch`.
@@ -20,7 +20,7 @@ pub fn nested<'py>(
     py: Python<'py>,
     fields: &[Field],
     keys: &[Py<PyString>],
-    arrays: &mut [Option<Bound<'py, PyAny>>],
+    arrays: &mut [Option<Object<'py>>],
     batch: &Py<PyType>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
@@ -39,7 +39,7 @@ pub fn nested<'py>(
 }
 
 /// Returns a new object of type `batch` without fields; `__init__` is not called, and `__dict__` is made on first access.
-pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyAny>> {
+pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Object<'py>> {
     let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();
     // SAFETY: a heap type always has tp_alloc, which gives a new reference or sets an error.
     unsafe {
@@ -49,7 +49,7 @@ pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, Py
 }
 
 /// A new object of type `batch` whose `__dict__` is `dict`; its `__init__` is not called.
-pub fn with_fields<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+pub fn with_fields<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Object<'py>> {
     let py = dict.py();
     let object = empty(py, batch)?;
     set_fields(&object, &dict)?;
@@ -57,7 +57,7 @@ pub fn with_fields<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResul
 }
 
 /// Makes `fields` the `__dict__` of `batch`.
-fn set_fields(batch: &Bound<'_, PyAny>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
+fn set_fields(batch: &Object<'_>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
     // SAFETY: a live object that has a dict, as instances of Python subclasses do, and a live dict.
     let set = unsafe { ffi::PyObject_GenericSetDict(batch.as_ptr(), fields.as_ptr(), std::ptr::null_mut()) };
     if set < 0 { Err(PyErr::fetch(batch.py())) } else { Ok(()) }
@@ -67,12 +67,12 @@ fn set_fields(batch: &Bound<'_, PyAny>, fields: &Bound<'_, PyDict>) -> PyResult<
 /// everything else to `_init`, which the subclass has.
 ///
 /// Written against the C interface, as a `#[pyclass]` would build the keywords twice, for `__new__` and for `__init__`.
-pub fn base_type(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+pub fn base_type(py: Python<'_>) -> PyResult<&Object<'_>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     Ok(CLASS.get_or_try_init(py, || new_base_type(py).map(Bound::unbind))?.bind(py))
 }
 
-fn new_base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+fn new_base_type(py: Python<'_>) -> PyResult<Object<'_>> {
     let mut slots = [
         ffi::PyType_Slot { slot: ffi::Py_tp_init, pfunc: init as *mut c_void },
         ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() },
@@ -89,7 +89,7 @@ fn new_base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// Whether `value` is a batch of any class.
-fn is_batch(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_batch(value: &Object<'_>) -> PyResult<bool> {
     let base = base_type(value.py())?;
     // SAFETY: a live object and a class.
     Ok(unsafe { ffi::PyObject_TypeCheck(value.as_ptr(), base.as_ptr().cast()) } != 0)
@@ -119,7 +119,7 @@ unsafe extern "C" fn init(this: *mut ffi::PyObject, args: *mut ffi::PyObject, kw
     }
 }
 
-fn initialize(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+fn initialize(this: &Object<'_>, args: &Object<'_>, kwargs: Option<&Object<'_>>) -> PyResult<()> {
     let py = this.py();
     let args = args.cast::<PyTuple>()?;
     // A caller written in C may hold the keywords, and would see them change and share them with the batch.
@@ -154,6 +154,6 @@ fn has_other_parameters(given: &Bound<'_, PyDict>) -> PyResult<bool> {
 }
 
 /// Lets the subclass take what is not plain.
-fn hand_over(this: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
+fn hand_over(this: &Object<'_>, args: &Bound<'_, PyTuple>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
     this.call_method(intern!(this.py(), "_init"), args, Some(fields)).map(drop)
 }

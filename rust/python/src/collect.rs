@@ -2,9 +2,6 @@
 
 use std::num::NonZeroU32;
 
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use rlfast_core::nn::Drawing;
 use rlfast_core::rng::draws::BitSource;
 use rlfast_core::vectors::copied;
@@ -12,16 +9,13 @@ use rlfast_envs::collect::{Acting, CollectState, Collected, Limit, RealActions, 
 use rlfast_envs::requests::ids;
 use rlfast_envs::vector::AnyVector;
 
-use crate::array::{Index, NewArray, vector};
+use crate::array::vector;
 use crate::columns::State;
 use crate::draws::{Locked, locked, locked_all};
-use crate::error::{IntoPython as _, mismatch};
-use crate::items::Items;
 use crate::network::Network;
+use crate::prelude::*;
 use crate::replay::Replay;
 use crate::vector_env::NativeEnvs;
-
-type Object<'py> = Bound<'py, PyAny>;
 
 /// The probability and the number of random actions, and the bit generator that they are drawn from.
 type Exploration<'py> = (f64, u32, Object<'py>);
@@ -86,15 +80,16 @@ pub fn collect<'py>(
                 drawing: Drawing { mean: *mean, deviation: *deviation, squash: *squash },
                 normals: draws.as_deref().unwrap_or_default(),
                 clip: *clip,
-                range: range.transpose().map_err(|_: numpy::AsSliceError| PyValueError::new_err("bounds lie apart"))?,
+                range: range.transpose().map_err(|_: numpy::AsSliceError| raised!(PyValueError, "bounds lie apart"))?,
             };
             work(py, envs, replay, network, &mut running, Drawn::Real(real))?
         }
         (None, Some(draws), None, None) => work(py, envs, replay, network, &mut running, Drawn::Clocks(draws))?,
         (None, None, None, None) => work(py, envs, replay, network, &mut running, Drawn::Greatest)?,
         _ => {
-            return Err(PyValueError::new_err(
-                "give explore, draws or uniform, and explore and uniform not for real actions",
+            return Err(raised!(
+                PyValueError,
+                "give explore, draws or uniform, and explore and uniform not for real actions"
             ));
         }
     };
@@ -129,6 +124,6 @@ fn read_limit(limit: &Bound<'_, PyTuple>) -> PyResult<Limit> {
         "steps" => Ok(Limit::Steps(value.extract()?)),
         "episodes" => Ok(Limit::Episodes(value.extract()?)),
         "quotas" => Ok(Limit::Quotas(value.extract::<Index>()?.values)),
-        other => Err(PyValueError::new_err(format!("a limit is of steps, episodes or quotas, got {other}"))),
+        other => Err(raised!(PyValueError, "a limit is of steps, episodes or quotas, got {other}")),
     }
 }

@@ -1,19 +1,12 @@
 //! The columns as Python names them.
 
-use std::sync::Arc;
-
-use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple, PyType};
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::layout::{Leaf, MAX_DEPTH};
 use rlfast_core::replay::schema::{self, Schema};
 use rlfast_core::replay::session::{HostColumns, Session};
 
 use crate::array::number_type;
-use crate::error::IntoPython as _;
-use crate::items::Items;
+use crate::prelude::*;
 
 /// A column's dtype in NumPy.
 #[derive(Debug)]
@@ -28,7 +21,7 @@ pub struct Dtype {
 pub type Column = schema::Column<Arc<Dtype>>;
 
 /// A column of the caller: its path, dtype and shape.
-pub type ColumnSpec<'py> = (KeyPath, Bound<'py, PyAny>, Items<usize>);
+pub type ColumnSpec<'py> = (KeyPath, Object<'py>, Items<usize>);
 
 /// The keys from the outermost to that of a column. They become trees that are walked by recursion, so they are few.
 pub struct KeyPath(pub Vec<String>);
@@ -38,9 +31,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for KeyPath {
 
     fn extract(path: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         match path.cast::<PyTuple>()?.len() {
-            depth if depth > MAX_DEPTH => Err(PyValueError::new_err(format!(
-                "a column is nested at most {MAX_DEPTH} deep, got one at depth {depth}"
-            ))),
+            depth if depth > MAX_DEPTH => {
+                Err(raised!(PyValueError, "a column is nested at most {MAX_DEPTH} deep, got one at depth {depth}"))
+            }
             _ => path.extract().map(Self),
         }
     }
@@ -80,8 +73,7 @@ impl Columns {
     pub fn restored(&self, py: Python<'_>, engine: &Engine) -> PyResult<Self> {
         let mut columns = Vec::new();
         for leaf in engine.table().map_or(&[][..], |table| table.layout().leaves()) {
-            let damaged =
-                |text: String| PyValueError::new_err(format!("the snapshot is damaged: dtype {}{text}", leaf.dtype));
+            let damaged = |text: String| raised!(PyValueError, "the snapshot is damaged: dtype {}{text}", leaf.dtype);
             let dtype = dtype_of(py, &leaf.dtype).map_err(|error| damaged(format!(": {error}")))?;
             if dtype.itemsize() != leaf.itemsize || dtype.has_object() {
                 return Err(damaged(format!(" of {} bytes", leaf.itemsize)));
@@ -105,7 +97,7 @@ impl HostColumns for Columns {
     }
 }
 
-fn column(py: Python<'_>, path: Vec<String>, dtype: &Bound<'_, PyAny>, shape: Vec<usize>) -> PyResult<Column> {
+fn column(py: Python<'_>, path: Vec<String>, dtype: &Object<'_>, shape: Vec<usize>) -> PyResult<Column> {
     let descr = PyArrayDescr::new(py, dtype)?;
     // A structured dtype needs more than its size to be made again.
     let name: String = match descr.getattr("names")?.is_none() {

@@ -7,14 +7,10 @@ use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use rlfast_core::rng::draws::{BitSource, bounded, epsilon_greedy, masked, scaled};
-use rlfast_core::vectors;
 
-use crate::error::IntoPython as _;
-use crate::items::Items;
+use crate::prelude::*;
 
 type Integers<'py> = Bound<'py, PyArray1<i64>>;
 
@@ -46,14 +42,14 @@ impl BitSource for Locked<'_> {
 }
 
 /// Draws while no other thread does. `draw` must not call Python; it may release the interpreter.
-pub fn locked<T>(bit_generator: &Bound<'_, PyAny>, draw: impl FnOnce(&mut Locked<'_>) -> T) -> PyResult<T> {
+pub fn locked<T>(bit_generator: &Object<'_>, draw: impl FnOnce(&mut Locked<'_>) -> T) -> PyResult<T> {
     let (mut source, lock) = parts(bit_generator)?;
     let _held = Held::of(lock)?;
     Ok(draw(&mut source))
 }
 
 /// Draws from several generators, some of which may be the same, while no other thread does; see [`locked`].
-pub fn locked_all<T>(bit_generators: &[Bound<'_, PyAny>], draw: impl FnOnce(&mut [Locked<'_>]) -> T) -> PyResult<T> {
+pub fn locked_all<T>(bit_generators: &[Object<'_>], draw: impl FnOnce(&mut [Locked<'_>]) -> T) -> PyResult<T> {
     let mut sources = vectors::with_room(bit_generators.len()).python()?;
     let mut held = HashMap::new();
     for bit_generator in bit_generators {
@@ -67,10 +63,10 @@ pub fn locked_all<T>(bit_generators: &[Bound<'_, PyAny>], draw: impl FnOnce(&mut
 }
 
 /// The lock of a generator, held by this thread.
-struct Held<'py>(Bound<'py, PyAny>);
+struct Held<'py>(Object<'py>);
 
 impl<'py> Held<'py> {
-    fn of(lock: Bound<'py, PyAny>) -> PyResult<Self> {
+    fn of(lock: Object<'py>) -> PyResult<Self> {
         lock.call_method0(pyo3::intern!(lock.py(), "acquire"))?;
         Ok(Self(lock))
     }
@@ -84,7 +80,7 @@ impl Drop for Held<'_> {
 }
 
 /// Returns a generator, to be used while its lock is held, and this lock.
-fn parts<'a, 'py>(bit_generator: &'a Bound<'py, PyAny>) -> PyResult<(Locked<'a>, Bound<'py, PyAny>)> {
+fn parts<'a, 'py>(bit_generator: &'a Object<'py>) -> PyResult<(Locked<'a>, Object<'py>)> {
     let py = bit_generator.py();
     let capsule = bit_generator.getattr(pyo3::intern!(py, "capsule"))?.cast_into::<PyCapsule>()?;
     let bits = capsule.pointer_checked(Some(c"BitGenerator"))?.cast::<BitGenerator>();
@@ -93,12 +89,12 @@ fn parts<'a, 'py>(bit_generator: &'a Bound<'py, PyAny>) -> PyResult<(Locked<'a>,
 }
 
 fn largest_below(bound: u32) -> PyResult<u32> {
-    bound.checked_sub(1).ok_or_else(|| PyValueError::new_err("bound must be at least 1, got 0"))
+    bound.checked_sub(1).ok_or_else(|| raised!(PyValueError, "bound must be at least 1, got 0"))
 }
 
 /// What `np.random.randint(0, bound, count)` would draw from its bit generator, whose stream moves as far.
 #[pyfunction]
-pub fn randint<'py>(bit_generator: &Bound<'py, PyAny>, bound: u32, count: usize) -> PyResult<Integers<'py>> {
+pub fn randint<'py>(bit_generator: &Object<'py>, bound: u32, count: usize) -> PyResult<Integers<'py>> {
     let largest = largest_below(bound)?;
     let mut drawn = vectors::filled(0, count).python()?;
     if largest > 0 {
@@ -111,7 +107,7 @@ pub fn randint<'py>(bit_generator: &Bound<'py, PyAny>, bound: u32, count: usize)
 #[pyfunction]
 pub fn integers_of_each<'py>(
     py: Python<'py>,
-    bit_generators: Items<Bound<'py, PyAny>>,
+    bit_generators: Items<Object<'py>>,
     bound: u32,
 ) -> PyResult<Integers<'py>> {
     let largest = largest_below(bound)?;
@@ -126,10 +122,7 @@ pub fn integers_of_each<'py>(
 
 /// What `(generator.random(len(sizes)) * sizes).astype(int)` would draw, whose stream moves as far.
 #[pyfunction]
-pub fn uniform_below<'py>(
-    bit_generator: &Bound<'py, PyAny>,
-    sizes: PyReadonlyArray1<'py, i64>,
-) -> PyResult<Integers<'py>> {
+pub fn uniform_below<'py>(bit_generator: &Object<'py>, sizes: PyReadonlyArray1<'py, i64>) -> PyResult<Integers<'py>> {
     let mut drawn = vectors::collected(sizes.as_array().iter().copied()).python()?;
     locked(bit_generator, |source| scaled(source, &mut drawn))?;
     Ok(PyArray1::from_vec(bit_generator.py(), drawn))
@@ -138,7 +131,7 @@ pub fn uniform_below<'py>(
 /// Returns a new array of the `greedy` actions, each replaced with probability `eps` by one drawn uniformly from `0 .. actions`.
 #[pyfunction]
 pub fn explore<'py>(
-    bit_generator: &Bound<'py, PyAny>,
+    bit_generator: &Object<'py>,
     eps: f64,
     actions: u32,
     greedy: PyReadonlyArray1<'py, i64>,

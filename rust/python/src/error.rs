@@ -79,6 +79,12 @@ macro_rules! mismatch {
 }
 pub(crate) use mismatch;
 
+/// One of Python's exceptions with a formatted message.
+macro_rules! raised {
+    ($kind:ident, $($arg:tt)*) => { pyo3::exceptions::$kind::new_err(format!($($arg)*)) };
+}
+pub(crate) use raised;
+
 #[cold]
 pub fn to_mismatch(text: std::fmt::Arguments<'_>) -> PyErr {
     SchemaMismatch::new_err(text.to_string())

@@ -2,20 +2,22 @@
 
 use numpy::{PyReadonlyArray2, PyReadonlyArray3, PyReadwriteArray2, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use rlfast_core::vectors;
 use rlfast_envs::frames;
 
-use crate::error::IntoPython as _;
-use crate::shared::Shared;
+use crate::prelude::*;
 
 /// Writes the luminance of each pixel of a coloured frame.
 #[pyfunction]
 pub fn grey(rgb: PyReadonlyArray3<'_, u8>, mut out: PyReadwriteArray2<'_, u8>) -> PyResult<()> {
     let shape = out.shape();
     if rgb.shape() != [shape[0], shape[1], 3] {
-        let text = format!("rgb must have shape [{}, {}, 3], as out, got {:?}", shape[0], shape[1], rgb.shape());
-        return Err(PyValueError::new_err(text));
+        return Err(raised!(
+            PyValueError,
+            "rgb must have shape [{}, {}, 3], as out, got {:?}",
+            shape[0],
+            shape[1],
+            rgb.shape()
+        ));
     }
     frames::grey(rgb.as_slice()?, out.as_slice_mut()?);
     Ok(())
@@ -52,7 +54,7 @@ impl AreaResize {
             given.map(|(name, shape)| (name, shape, self.source)).into_iter().chain([("out", out.shape(), self.target)])
         {
             if shape != wanted {
-                return Err(PyValueError::new_err(format!("{name} must have shape {wanted:?}, got {shape:?}")));
+                return Err(raised!(PyValueError, "{name} must have shape {wanted:?}, got {shape:?}"));
             }
         }
         let (frame, out) = (frame.as_slice()?, out.as_slice_mut()?);

@@ -6,14 +6,10 @@
 
 use std::cell::UnsafeCell;
 
-use numpy::npyffi::types::npy_intp;
-use pyo3::exceptions::{PyIndexError, PyValueError};
-use pyo3::prelude::*;
 use rlfast_core::replay::provenance::{Provenance, strided};
 use rlfast_core::{memory, vectors};
 
-use crate::array::{self, ArrayRef, Index, Shaped};
-use crate::error::IntoPython as _;
+use crate::prelude::*;
 
 /// The owner of an index array's memory.
 #[pyclass(frozen, module = "rlfast._core")]
@@ -53,7 +49,7 @@ pub struct Remembering {
 
 impl Remembering {
     /// Returns the records of the elements of `index`; None for an array without records, or one that was changed.
-    fn recall(index: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+    fn recall(index: &Object<'_>) -> PyResult<Option<Self>> {
         let py = index.py();
         let Some(array) = ArrayRef::of(index) else { return Ok(None) };
         let mut owner = index.clone();
@@ -86,8 +82,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Remembering {
     }
 }
 
-impl From<Provenance> for Remembering {
-    fn from(rows: Provenance) -> Self {
+impl<T: Into<Provenance>> From<T> for Remembering {
+    fn from(rows: T) -> Self {
+        let rows = rows.into();
         let shape = vec![rows.index.len() as npy_intp];
         Self { rows, shape }
     }
@@ -95,10 +92,10 @@ impl From<Provenance> for Remembering {
 
 impl<'py> IntoPyObject<'py> for Remembering {
     type Target = PyAny;
-    type Output = Bound<'py, PyAny>;
+    type Output = Object<'py>;
     type Error = PyErr;
 
-    fn into_pyobject(mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn into_pyobject(mut self, py: Python<'py>) -> PyResult<Object<'py>> {
         let shown = self.rows.index.iter().map(|&row| UnsafeCell::new(row));
         let shown = vectors::collected(shown).python()?.into_boxed_slice();
         let data = shown.as_ptr().cast::<u8>().cast_mut();
@@ -112,8 +109,7 @@ impl<'py> IntoPyObject<'py> for Remembering {
 pub fn carry(mut index: Remembering, goals: Index) -> PyResult<Remembering> {
     let (rows, goals) = (index.rows.index.len(), goals.values);
     if rows != goals.len() {
-        let text = format!("one goal for each row: got {rows} rows and {} goals", goals.len());
-        return Err(PyValueError::new_err(text));
+        return Err(raised!(PyValueError, "one goal for each row: got {rows} rows and {} goals", goals.len()));
     }
     index.rows.goals = Some(goals);
     Ok(index)
@@ -124,13 +120,13 @@ pub fn carry(mut index: Remembering, goals: Index) -> PyResult<Remembering> {
 #[pyfunction]
 pub fn shift(index: Remembering, by: i64) -> PyResult<Remembering> {
     let rows = index.rows.shifted(by);
-    let rows = rows.ok_or_else(|| PyIndexError::new_err(format!("there are no rows {by} after these")))?;
+    let rows = rows.ok_or_else(|| raised!(PyIndexError, "there are no rows {by} after these"))?;
     Ok(Remembering { rows, ..index })
 }
 
 /// The goals given to `carry` (also for slices of its result), or None.
 #[pyfunction]
-pub fn carried(index: &Bound<'_, PyAny>) -> PyResult<Option<Shaped<i64>>> {
+pub fn carried(index: &Object<'_>) -> PyResult<Option<Shaped<i64>>> {
     let index = Remembering::recall(index)?;
     Ok(index.and_then(|Remembering { rows, shape }| Some(Shaped::new(rows.goals?, shape))))
 }

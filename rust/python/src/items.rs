@@ -2,12 +2,9 @@
 //! that is beyond all memory: `range(10**13)` has that many.
 
 use pyo3::conversion::FromPyObjectOwned;
-use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
-use pyo3::types::{PySequence, PyString};
-use rlfast_core::vectors;
+use pyo3::types::PySequence;
 
-use crate::error::IntoPython as _;
+use crate::prelude::*;
 
 /// The items of a sequence.
 #[derive(Clone, Debug)]
@@ -18,7 +15,7 @@ impl<'a, 'py, T: FromPyObjectOwned<'py>> FromPyObject<'a, 'py> for Items<T> {
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err("a sequence is wanted here, got a string"));
+            return Err(raised!(PyTypeError, "a sequence is wanted here, got a string"));
         }
         // SAFETY: a live object.
         let is_sequence = unsafe { pyo3::ffi::PySequence_Check(object.as_ptr()) } != 0;
@@ -31,7 +28,7 @@ impl<'a, 'py, T: FromPyObjectOwned<'py>> FromPyObject<'a, 'py> for Items<T> {
         let mut items = vectors::with_room(length).python()?;
         for item in object.try_iter()? {
             if items.len() == length {
-                return Err(PyValueError::new_err(format!("a sequence of {length} items gave more of them")));
+                return Err(raised!(PyValueError, "a sequence of {length} items gave more of them"));
             }
             items.push(item?.extract::<T>().map_err(Into::into)?);
         }

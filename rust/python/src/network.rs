@@ -2,20 +2,13 @@
 
 use std::borrow::Cow;
 
-use numpy::{PyArrayDescrMethods as _, PyReadonlyArrayDyn, PyUntypedArrayMethods as _};
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods as _};
 use rlfast_core::convert::as_singles;
 use rlfast_core::nn::{Choice, Function, Network as Engine, Node, Weights};
 use rlfast_core::source::Source;
-use rlfast_core::vectors;
 
-use crate::array::{self, ArrayRef, NewArray};
-use crate::error::{IntoPython as _, mismatch};
-use crate::items::Items;
+use crate::prelude::*;
 
-type Object<'py> = Bound<'py, PyAny>;
 type Floats<'py> = PyReadonlyArrayDyn<'py, f32>;
 
 /// A network whose weights are read from arrays at every pass.
@@ -43,7 +36,7 @@ impl Network {
         let (numbers, rows) = self.read(obs)?;
         let outputs = slots.0.iter().map(|&slot| match self.engine.width(slot) {
             Some(width) => NewArray::new(py, &[rows, width]),
-            None => Err(PyValueError::new_err(format!("there is no slot {slot} of {}", self.engine.slots()))),
+            None => Err(raised!(PyValueError, "there is no slot {slot} of {}", self.engine.slots())),
         });
         let mut outputs: Vec<NewArray<'_, f32>> = outputs.collect::<PyResult<_>>()?;
         let mut rooms: Vec<_> = outputs.iter_mut().map(NewArray::items).collect();
@@ -136,7 +129,7 @@ fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<N
             let (weight, bias) = (item(2)?, item(3)?);
             let outputs = match weight.cast::<numpy::PyArrayDyn<f32>>()?.shape() {
                 &[outputs, _] => outputs,
-                other => return Err(PyValueError::new_err(format!("weights have two axes, got shape {other:?}"))),
+                other => return Err(raised!(PyValueError, "weights have two axes, got shape {other:?}")),
             };
             let bias = if bias.is_none() { None } else { Some(weights(&bias, kept)?) };
             let weight = weights(&weight, kept)?;
@@ -170,6 +163,6 @@ fn weights(array: &Object<'_>, kept: &mut Vec<Py<PyAny>>) -> PyResult<Weights> {
             kept.push(array.clone().unbind());
             Ok(found)
         }
-        None => Err(PyValueError::new_err("weights are contiguous and aligned")),
+        None => Err(raised!(PyValueError, "weights are contiguous and aligned")),
     }
 }

@@ -1,19 +1,13 @@
 //! Shared memory of environments in worker processes: `rlfast.env.process` is its user. `_core.pyi` documents the methods.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
-use numpy::npyffi::types::npy_intp;
-use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
-use pyo3::prelude::*;
+use pyo3::exceptions::PyOSError;
 use rlfast_envs::process::{self, Ask, die_with};
 
-use crate::array::{Index, Shaped, over};
-use crate::error::IntoPython as _;
-use crate::items::Items;
-use crate::shared::Shared;
+use crate::array::{Dims, over};
+use crate::prelude::*;
 
 /// The longest wait between two checks for signals and for the other side.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -57,21 +51,21 @@ impl Slab {
         dtype: &Bound<'py, PyArrayDescr>,
         shape: Items<usize>,
         lease: Option<Bound<'py, Lease>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Object<'py>> {
         if dtype.has_object() {
-            return Err(PyTypeError::new_err(format!("{dtype} holds Python objects, which cannot be shared")));
+            return Err(raised!(PyTypeError, "{dtype} holds Python objects, which cannot be shared"));
         }
         let data = self.memory.rows_of(offset, dtype.itemsize(), dtype.alignment(), &shape.0).python()?;
-        let mut dims: Vec<npy_intp> = shape.0.iter().map(|&length| length as npy_intp).collect();
+        let mut dims = Dims::new(&[], &shape.0)?;
         let keeper = match lease {
             Some(lease) => lease.into_any(),
-            None => Bound::new(py, SlabOwner { _memory: self.memory.clone() })?.into_any(),
+            None => array::keeper(py, self.memory.clone())?,
         };
         over(dtype, &mut dims, None, data, true, keeper)
     }
 
-    fn notes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let keeper = Bound::new(py, SlabOwner { _memory: self.memory.clone() })?.into_any();
+    fn notes<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        let keeper = array::keeper(py, self.memory.clone())?;
         over(&numpy::dtype::<u8>(py), &mut [self.memory.envs() as npy_intp], None, self.memory.flags(2), true, keeper)
     }
 
@@ -132,12 +126,6 @@ impl Slab {
     }
 }
 
-/// The owner of the memory of views.
-#[pyclass(frozen, module = "rlfast._core")]
-pub struct SlabOwner {
-    _memory: Arc<process::Slab>,
-}
-
 /// The right to the rows of one bank; it ends with the last array over them.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct Lease {
@@ -175,7 +163,7 @@ impl WorkerEndpoint {
     #[pyo3(signature = (files, starts, data, worker, *, spins=0))]
     fn attach(files: Items<i32>, starts: Items<usize>, data: usize, worker: usize, spins: u32) -> PyResult<Self> {
         if let Some(fd) = files.0.iter().find(|fd| **fd < 0) {
-            return Err(PyValueError::new_err(format!("a file is a number from 0, got {fd}")));
+            return Err(raised!(PyValueError, "a file is a number from 0, got {fd}"));
         }
         let own = |fd: &i32| {
             // SAFETY: the caller gives open files away; they are only copied here, and closed by their Python owner.

@@ -11,22 +11,17 @@ mod reading;
 mod snapshots;
 mod writing;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::ring::Ring;
 use rlfast_core::replay::schema::Schema;
 use rlfast_core::replay::{Config, Replay as Engine};
 
-use crate::array::Shaped;
 use crate::columns::{ColumnSpec, Columns, KeyPath, State};
-use crate::error::IntoPython as _;
-use crate::items::Items;
+use crate::prelude::*;
 use crate::rows::RowSources;
-use crate::shared::{Shared, Spare};
+use crate::shared::Spare;
 
 /// The replay engine: typed columns over one or more rings.
 #[pyclass(frozen, module = "rlfast._core")]
@@ -48,7 +43,7 @@ struct LastAdded {
     rows: RowSources,
 }
 
-type ColumnDescription<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
+type ColumnDescription<'py> = (Bound<'py, PyTuple>, Object<'py>, Vec<usize>);
 
 impl Replay {
     pub(crate) fn columns_now(&self, py: Python<'_>) -> Arc<Columns> {

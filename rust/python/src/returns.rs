@@ -5,18 +5,12 @@ mod arrays;
 use std::borrow::Cow;
 
 use numpy::{Element, PyUntypedArrayMethods as _};
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use rlfast_core::returns::estimator::{Estimator, MOST, fraction};
 use rlfast_core::returns::{self, BufferRows, Ends, Real};
 
-use crate::array::{Index, NewArray};
-use crate::error::IntoPython as _;
-use crate::items::Items;
 use arrays::{FloatArray, Input, Wanted, array, away, is_single, read, roll_out, typed};
 
-type Object<'py> = Bound<'py, PyAny>;
+use crate::prelude::*;
 
 /// A float type that arrays may have.
 trait Float: Real + Element {}
@@ -143,11 +137,12 @@ fn bootstrapped_of<'py, T: Float>(
     let next_values = typed::<T>("next_values", next_values)?;
     let shape = next_values.shape();
     if shape.len() != 2 || sums.shape() != &shape[..1] || discounts.shape() != &shape[..1] {
-        return Err(PyValueError::new_err(format!(
+        return Err(raised!(
+            PyValueError,
             "got sums {:?}, discounts {:?} and next_values {shape:?}, wanted [B], [B] and [B, M]",
             sums.shape(),
             discounts.shape(),
-        )));
+        ));
     }
     let (sums, discounts, next_values) = (Input::new(sums)?, Input::new(discounts)?, Input::new(next_values)?);
     let mut returns = NewArray::<T>::new(sums.0.py(), next_values.0.shape())?;

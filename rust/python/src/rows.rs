@@ -4,21 +4,20 @@ use std::borrow::Cow;
 use std::fmt::Arguments;
 
 use pyo3::ffi;
-use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList};
+use pyo3::types::{PyBool, PyFloat, PyInt};
 use rlfast_core::convert::{as_single, put_float, put_integer};
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 use rlfast_core::replay::incoming::{GivenArray, Incoming};
 use rlfast_core::replay::matching::{Host, KEYWORDS, STEP};
 
-use crate::array::{self, ArrayRef, NewArray};
 use crate::columns::{Column, Columns};
-use crate::error::{IntoPython as _, mismatch, to_mismatch};
+use crate::error::to_mismatch;
+use crate::prelude::*;
 use crate::stacks;
 
 /// The values of a row in the order of [`KEYWORDS`]; a missing value is None.
-pub type Listed<'a, 'py> = [Option<&'a Bound<'py, PyAny>>; KEYWORDS.len()];
+pub type Listed<'a, 'py> = [Option<&'a Object<'py>>; KEYWORDS.len()];
 
 /// The addresses that the engine reads rows from, and the owners of that memory.
 #[derive(Default)]
@@ -37,7 +36,7 @@ impl RowSources {
 }
 
 /// What Python is told of added rows, in the order of [`Added`].
-pub type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub type AddedArrays<'py> = (Object<'py>, Object<'py>, Object<'py>, Object<'py>);
 
 impl Columns {
     /// Makes the arrays for what is told of `rows` added rows, filled by `add`. Returns what that returns, and the arrays.
@@ -89,7 +88,7 @@ impl Columns {
     pub fn find_step<'py>(
         &self,
         py: Python<'py>,
-        values: [&Bound<'py, PyAny>; STEP.len()],
+        values: [&Object<'py>; STEP.len()],
         rows: usize,
         out: &mut RowSources,
     ) -> PyResult<()> {
@@ -113,7 +112,7 @@ struct Finder<'a, 'py> {
 
 impl<'py> Host for Finder<'_, 'py> {
     type Fields = Bound<'py, PyDict>;
-    type Value = Bound<'py, PyAny>;
+    type Value = Object<'py>;
     type Error = PyErr;
 
     #[inline]
@@ -226,7 +225,7 @@ fn given<'a>(py: Python<'_>, array: ArrayRef<'a>, column: &Column) -> GivenArray
 }
 
 /// Numbers as float32, one for each row; None for what NumPy had better convert.
-fn singles(value: &Bound<'_, PyAny>, column: &Column, rows: usize) -> Option<Vec<f32>> {
+fn singles(value: &Object<'_>, column: &Column, rows: usize) -> Option<Vec<f32>> {
     if let Some(array) = ArrayRef::of(value) {
         // SAFETY: an array, alive through `value`.
         return unsafe { given(value.py(), array, column).singles(rows) };
@@ -239,7 +238,7 @@ fn singles(value: &Bound<'_, PyAny>, column: &Column, rows: usize) -> Option<Vec
 }
 
 /// Exactly a float, an int or a bool of Python's.
-fn single(value: &Bound<'_, PyAny>) -> Option<f32> {
+fn single(value: &Object<'_>) -> Option<f32> {
     let plain = value.is_exact_instance_of::<PyBool>()
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyInt>();
@@ -247,7 +246,7 @@ fn single(value: &Bound<'_, PyAny>) -> Option<f32> {
 }
 
 /// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.
-fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
+fn scalar(column: &Column, value: &Object<'_>, cell: &mut [u8; 8]) -> bool {
     let object = value.as_ptr();
     let Some(number) = column.number else { return false };
     if let Ok(float) = value.cast_exact::<PyFloat>() {

@@ -1,19 +1,14 @@
 //! `rlfast.data.SegmentTree` over the core's sum tree.
 
 use numpy::PyUntypedArray;
-use numpy::npyffi::types::npy_intp;
-use pyo3::exceptions::{PyMemoryError, PyValueError};
-use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::exceptions::PyMemoryError;
 use rlfast_core::error::Result;
 use rlfast_core::segment_tree::SumTree;
 use rlfast_core::segment_tree::checks::{leaves_at, range_of};
 use rlfast_core::vectors::{collected, filled, with_room};
 
-use crate::array::{Index, Shaped};
 use crate::columns::State;
-use crate::error::IntoPython as _;
-use crate::shared::Shared;
+use crate::prelude::*;
 
 /// A sum tree over `size` leaves, all zero at first, that finds leaves in proportion to their values.
 ///
@@ -60,7 +55,7 @@ impl SegmentTree {
     #[new]
     fn new(size: isize) -> PyResult<Self> {
         let leaves = usize::try_from(size).ok().filter(|&leaves| leaves > 0);
-        let leaves = leaves.ok_or_else(|| PyValueError::new_err(format!("size must be at least 1, got {size}")))?;
+        let leaves = leaves.ok_or_else(|| raised!(PyValueError, "size must be at least 1, got {size}"))?;
         let tree = SumTree::try_new(leaves).map_err(|error| PyMemoryError::new_err(error.to_string()))?;
         Ok(Self { tree: Tree::Own(Shared::new(tree)), leaves })
     }
@@ -74,7 +69,7 @@ impl SegmentTree {
     }
 
     /// The leaf at an integer, as a float, or those at an integer array of any shape, as an array of that shape.
-    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Object<'py>) -> PyResult<Object<'py>> {
         if let Some(index) = scalar::<i64>(index) {
             let leaf = leaves_at(&[index], self.leaves).python()?[0];
             return Ok(self.over(py, 1, |tree| tree.leaf(leaf)).into_pyobject(py)?.into_any());
@@ -87,7 +82,7 @@ impl SegmentTree {
 
     /// Sets the leaves at an integer or an integer array to a value or to an array of values that broadcasts to it. Where
     /// an index occurs twice, the last value wins. Nothing changes if an index or a value is invalid.
-    fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn __setitem__(&self, py: Python<'_>, index: &Object<'_>, value: &Object<'_>) -> PyResult<()> {
         let index = match scalar::<i64>(index) {
             Some(index) => Index::new(vec![index], Vec::new()),
             None => index.extract()?,
@@ -120,7 +115,7 @@ impl SegmentTree {
     /// :return: an int for a number, an int64 array of the same shape for an array.
     /// :raises OutOfRange: if a mass lies outside the sum; it names the place of the first. It is an AssertionError too, as
     ///     in Tianshou. So it does if every leaf is zero.
-    fn get_prefix_sum_idx<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn get_prefix_sum_idx<'py>(&self, py: Python<'py>, value: &Object<'py>) -> PyResult<Object<'py>> {
         let single = scalar::<f64>(value);
         let (masses, shape) = match single {
             Some(mass) => (vec![mass], Vec::new()),
@@ -151,7 +146,7 @@ impl SegmentTree {
         let Shaped { values, .. } = leaves;
         check(&values)?;
         if values.len() != self.leaves {
-            return Err(PyValueError::new_err(format!("got {} leaves for a tree of {}", values.len(), self.leaves)));
+            return Err(raised!(PyValueError, "got {} leaves for a tree of {}", values.len(), self.leaves));
         }
         self.over(py, self.leaves, |tree| tree.set_range(0, &values));
         Ok(())
@@ -159,7 +154,7 @@ impl SegmentTree {
 }
 
 /// The value of a number that is not an array.
-fn scalar<'py, T: FromPyObject<'py, 'py>>(object: &'py Bound<'py, PyAny>) -> Option<T> {
+fn scalar<'py, T: FromPyObject<'py, 'py>>(object: &'py Object<'py>) -> Option<T> {
     if object.cast::<PyUntypedArray>().is_ok() {
         return None;
     }
@@ -167,7 +162,7 @@ fn scalar<'py, T: FromPyObject<'py, 'py>>(object: &'py Bound<'py, PyAny>) -> Opt
 }
 
 /// One value for each index.
-fn broadcast(value: &Bound<'_, PyAny>, shape: &[npy_intp]) -> PyResult<Vec<f64>> {
+fn broadcast(value: &Object<'_>, shape: &[npy_intp]) -> PyResult<Vec<f64>> {
     let given: Shaped<f64> = value.extract()?;
     if given.shape == shape {
         return Ok(given.values);

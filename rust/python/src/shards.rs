@@ -2,15 +2,11 @@
 
 use std::path::PathBuf;
 
-use pyo3::exceptions::PyIndexError;
-use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use rlfast_data::shards::{Row, Shards};
 use rlfast_data::transition::STACK;
 
-use crate::array::{NewArray, vector};
-use crate::error::IntoPython as _;
-use crate::shared::Shared;
+use crate::array::vector;
+use crate::prelude::*;
 
 /// The rows of RL Unplugged's shards of Atari games.
 #[pyclass(frozen, module = "rlfast._core")]
@@ -38,11 +34,6 @@ impl UnpluggedShards {
     }
 
     #[getter]
-    fn images(&self, py: Python<'_>) -> usize {
-        self.shards.with(py, |shards| shards.images())
-    }
-
-    #[getter]
     fn skipped(&self, py: Python<'_>) -> Vec<String> {
         self.shards.with(py, |shards| shards.skipped().to_vec())
     }
@@ -51,9 +42,9 @@ impl UnpluggedShards {
         let rows: Vec<Row> = self
             .shards
             .with(py, |shards| shards.rows().get(start..stop).map(<[Row]>::to_vec))
-            .ok_or_else(|| PyIndexError::new_err(format!("rows {start} to {stop} are not there")))?;
+            .ok_or_else(|| raised!(PyIndexError, "rows {start} to {stop} are not there"))?;
         let columns = PyDict::new(py);
-        let put = |name: &str, column: PyResult<Bound<'py, PyAny>>| columns.set_item(name, column?);
+        let put = |name: &str, column: PyResult<Object<'py>>| columns.set_item(name, column?);
         put("a_t", column(py, &rows, |row| row.values.action))?;
         put("a_tp1", column(py, &rows, |row| row.values.next_action))?;
         put("r_t", column(py, &rows, |row| row.values.reward))?;
@@ -65,15 +56,10 @@ impl UnpluggedShards {
         Ok(columns)
     }
 
-    fn observations<'py>(
-        &self,
-        py: Python<'py>,
-        start: usize,
-        stop: usize,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    fn observations<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<(Object<'py>, Object<'py>)> {
         let (length, size) = self.shards.with(py, |shards| (shards.rows().len(), shards.size().unwrap_or_default()));
         if start > stop || stop > length {
-            return Err(PyIndexError::new_err(format!("rows {start} to {stop} are not there: there are {length}")));
+            return Err(raised!(PyIndexError, "rows {start} to {stop} are not there: there are {length}"));
         }
         let shape = [stop - start, STACK, size[0], size[1]];
         let (mut obs, mut next) = (NewArray::new(py, &shape)?, NewArray::new(py, &shape)?);
@@ -87,6 +73,6 @@ fn column<'py, T: numpy::Element + Copy>(
     py: Python<'py>,
     rows: &[Row],
     value: impl Fn(&Row) -> T,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Object<'py>> {
     vector(py, &rows.iter().map(value).collect::<Vec<_>>())
 }

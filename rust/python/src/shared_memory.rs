@@ -1,28 +1,24 @@
 //! Replay rings that processes share: their memory, and who writes and reads them.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
-use std::sync::Arc;
 
-use numpy::npyffi::types::npy_intp;
-use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
+use pyo3::exceptions::PyOSError;
+use pyo3::intern;
+use pyo3::types::PyBytes;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
-use rlfast_core::replay::plan::{Field, fields_of, stack_of};
 use rlfast_core::replay::provenance::Provenance;
 use rlfast_core::replay::schema::Schema;
-use rlfast_core::shared_memory::{Drawn, Memory, NStep, Options, Outputs, Reader, RowLayout, Writer};
-use rlfast_core::vectors;
+use rlfast_core::replay::session::Prepared;
+use rlfast_core::shared_memory::{Drawn, Memory, NStep, Options, Outputs, Reader, RowLayout, Writer, rings_at};
 
-use crate::array::{self, Index, NPY_MAXDIMS, Shaped};
-use crate::batch::{nested, with_fields};
+use crate::batch::with_fields;
 use crate::columns::{ColumnSpec, Columns};
-use crate::error::IntoPython as _;
+use crate::gather::Allocated;
 use crate::index::Remembering;
-use crate::items::Items;
+use crate::prelude::*;
 use crate::rows::{AddedArrays, RowSources};
-use crate::shared::{Shared, Spare};
+use crate::shared::Spare;
 
 /// Finds the columns of rows, and where they are in a row.
 fn columns_of(py: Python<'_>, columns: &[ColumnSpec<'_>], batch: Py<PyType>) -> PyResult<(Columns, RowLayout)> {
@@ -57,7 +53,7 @@ impl RingMemory {
     #[staticmethod]
     fn attach(file: i32) -> PyResult<Self> {
         if file < 0 {
-            return Err(PyValueError::new_err(format!("a file is a number from 0, got {file}")));
+            return Err(raised!(PyValueError, "a file is a number from 0, got {file}"));
         }
         // SAFETY: the caller's file is only copied here; the system refuses a number that is none.
         let file = unsafe { BorrowedFd::borrow_raw(file) }.try_clone_to_owned().map_err(PyOSError::new_err)?;
@@ -101,19 +97,6 @@ pub struct RingWriter {
 }
 
 impl RingWriter {
-    /// Returns the rings at places among those of the writer; negative places count from the end.
-    fn chosen(&self, places: &[i64]) -> PyResult<Vec<usize>> {
-        let count = self.rings.len() as i64;
-        let ring = |&place: &i64| {
-            let from_start = if place < 0 { place.saturating_add(count) } else { place };
-            let ring = usize::try_from(from_start).ok().and_then(|place| self.rings.get(place)).copied();
-            ring.ok_or_else(|| {
-                PyIndexError::new_err(format!("buffer id {place} is out of range: there are {count} rings"))
-            })
-        };
-        places.iter().map(ring).collect()
-    }
-
     fn added<'py>(
         &self,
         py: Python<'py>,
@@ -157,10 +140,9 @@ impl RingWriter {
         fields: &Bound<'py, PyDict>,
         places: Option<Index>,
     ) -> PyResult<AddedArrays<'py>> {
-        let chosen = places.map(|places| self.chosen(&places.values)).transpose()?;
-        let rings = chosen.as_deref().unwrap_or(&self.rings);
+        let rings = rings_at(&self.rings, places.as_ref().map(|places| &places.values[..])).python()?;
         let mut rows = self.rows.take(py).unwrap_or_default();
-        let added = self.added(py, fields, rings, &mut rows);
+        let added = self.added(py, fields, &rings, &mut rows);
         rows.release();
         self.rows.put(py, rows);
         added
@@ -168,8 +150,7 @@ impl RingWriter {
 
     #[pyo3(signature = (places = None))]
     fn close_episodes(&self, py: Python<'_>, places: Option<Index>) -> PyResult<()> {
-        let chosen = places.map(|places| self.chosen(&places.values)).transpose()?;
-        let rings = chosen.as_deref().unwrap_or(&self.rings);
+        let rings = rings_at(&self.rings, places.as_ref().map(|places| &places.values[..])).python()?;
         self.writer.with(py, |writer| rings.iter().try_for_each(|&ring| writer.close_episode(ring))).python()
     }
 
@@ -190,75 +171,35 @@ impl RingWriter {
 /// Draws rows of all rings.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct RingReader {
-    columns: Columns,
-    fields: Vec<Field>,
+    prepared: Prepared<Columns>,
     batch: Py<PyType>,
     reader: Shared<Reader>,
-    /// The bytes of a row of each column, with its stack.
-    bytes: Vec<usize>,
-    stack: usize,
     has_nstep: bool,
 }
 
-/// New arrays of rows.
-struct Arrays<'py> {
-    columns: Vec<Option<Bound<'py, PyAny>>>,
-    addresses: Vec<*mut u8>,
-    discounts: Vec<f64>,
-    last: Vec<i64>,
-}
-
 impl RingReader {
-    fn arrays<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Arrays<'py>> {
-        let columns = self.columns.schema.columns();
-        let mut made = Arrays {
-            columns: Vec::with_capacity(columns.len()),
-            addresses: Vec::with_capacity(columns.len()),
-            discounts: vectors::filled(0.0, if self.has_nstep { rows } else { 0 }).python()?,
-            last: vectors::filled(0, if self.has_nstep { rows } else { 0 }).python()?,
-        };
-        for (column, &bytes) in columns.iter().zip(&self.bytes) {
-            let stack = stack_of(column.leaf.root(), self.stack);
-            let mut room = [0; NPY_MAXDIMS];
-            let shape = [rows].into_iter().chain((stack > 1).then_some(stack)).chain(column.leaf.shape.iter().copied());
-            let mut axes = 0;
-            for length in shape {
-                let Some(axis) = room.get_mut(axes) else {
-                    return Err(PyValueError::new_err(format!("an array has at most {NPY_MAXDIMS} axes")));
-                };
-                *axis = length as npy_intp;
-                axes += 1;
-            }
-            let bytes = vectors::product(&[rows, bytes]).python()?;
-            let (array, data) = array::empty(column.dtype.descr.bind(py), &mut room[..axes], bytes)?;
-            made.columns.push(Some(array));
-            made.addresses.push(data);
-        }
-        Ok(made)
-    }
-
     /// Fills new arrays, and returns them in a batch with what was drawn.
     fn filled<'py>(
         &self,
         py: Python<'py>,
         rows: usize,
         fill: impl FnOnce(&mut Reader, &mut Outputs<'_>) -> Result<Drawn> + Send,
-    ) -> PyResult<(Bound<'py, PyAny>, Remembering)> {
-        let mut arrays = self.arrays(py, rows)?;
-        let bytes = self.bytes.iter().sum::<usize>().saturating_mul(rows);
-        let mut outputs =
-            Outputs { columns: &arrays.addresses, discounts: &mut arrays.discounts, last: &mut arrays.last };
-        let drawn = self.reader.over(py, bytes, |reader| fill(reader, &mut outputs)).python()?;
-        let fields = nested(py, &self.fields, &self.columns.keys, &mut arrays.columns, &self.batch)?;
+    ) -> PyResult<(Object<'py>, Remembering)> {
+        let allocated = Allocated::new(py, &self.prepared, rows, &[rows as npy_intp], None)?;
+        let columns: Vec<_> = allocated.outputs.iter().map(|output| output.dst).collect();
+        let returns = if self.has_nstep { rows } else { 0 };
+        let (mut discounts, mut last) = (NewArray::new(py, &[returns])?, NewArray::new(py, &[returns])?);
+        let mut outputs = Outputs { columns: &columns, discounts: discounts.items(), last: last.items() };
+        let mut drawn = self.reader.over(py, allocated.bytes, |reader| fill(reader, &mut outputs)).python()?;
+        let fields = allocated.nest(py, &self.prepared)?;
         if self.has_nstep {
-            fields.set_item(pyo3::intern!(py, "discount"), Shaped::from(arrays.discounts))?;
-            fields.set_item(pyo3::intern!(py, "last_index"), Shaped::from(arrays.last))?;
+            fields.set_item(intern!(py, "discount"), discounts.array)?;
+            fields.set_item(intern!(py, "last_index"), last.array)?;
         }
-        if let Some(weights) = drawn.weights {
-            fields.set_item(pyo3::intern!(py, "weight"), Shaped::from(weights))?;
+        if let Some(weights) = drawn.weights.take() {
+            fields.set_item(intern!(py, "weight"), Shaped::from(weights))?;
         }
-        let provenance = Provenance { index: drawn.index, generations: Some(drawn.positions), goals: None };
-        Ok((with_fields(&self.batch, fields)?, provenance.into()))
+        Ok((with_fields(&self.batch, fields)?, drawn.into()))
     }
 }
 
@@ -285,18 +226,16 @@ impl RingReader {
         let nstep = n_step.map(|steps| NStep { steps, gamma });
         let options = Options { stack: stack_num, nstep, alpha, beta, weight_norm, seed };
         let reader = Reader::new(memory.memory.clone(), layout, options).python()?;
-        let bytes = reader.bytes_of().collect();
-        let fields = fields_of(&columns.schema);
-        let has_nstep = nstep.is_some();
-        Ok(Self { columns, fields, batch, reader: Shared::new(reader), bytes, stack: stack_num, has_nstep })
+        let (prepared, reader) = (Prepared::whole(columns, stack_num), Shared::new(reader));
+        Ok(Self { prepared, batch, reader, has_nstep: nstep.is_some() })
     }
 
-    fn sample<'py>(&self, py: Python<'py>, batch_size: usize) -> PyResult<(Bound<'py, PyAny>, Remembering)> {
+    fn sample<'py>(&self, py: Python<'py>, batch_size: usize) -> PyResult<(Object<'py>, Remembering)> {
         // SAFETY: the arrays have room for so many rows.
         self.filled(py, batch_size, |reader, outputs| unsafe { reader.sample(batch_size, outputs) })
     }
 
-    fn take<'py>(&self, py: Python<'py>, index: Remembering) -> PyResult<Bound<'py, PyAny>> {
+    fn take<'py>(&self, py: Python<'py>, index: Remembering) -> PyResult<Object<'py>> {
         let Provenance { index, generations, .. } = index.rows;
         // SAFETY: the arrays have room for the rows of the index.
         let take = |reader: &mut Reader, outputs: &mut Outputs<'_>| unsafe {
@@ -306,14 +245,13 @@ impl RingReader {
     }
 
     fn draw(&self, py: Python<'_>, batch_size: usize) -> PyResult<Remembering> {
-        let Drawn { index, positions, .. } =
-            self.reader.over(py, batch_size.saturating_mul(32), |reader| reader.draw_only(batch_size)).python()?;
-        Ok(Provenance { index, generations: Some(positions), goals: None }.into())
+        let draw = |reader: &mut Reader| reader.draw_only(batch_size);
+        Ok(self.reader.over(py, batch_size.saturating_mul(32), draw).python()?.into())
     }
 
     fn live(&self, py: Python<'_>) -> PyResult<Remembering> {
-        let (index, positions) = self.reader.with(py, |reader| reader.live()).python()?;
-        Ok(Provenance { index, generations: Some(positions), goals: None }.into())
+        let (index, positions) = self.reader.with(py, Reader::live).python()?;
+        Ok(Provenance::of(index, positions).into())
     }
 
     fn update_priority(&self, py: Python<'_>, index: Remembering, priority: Shaped<f64>) -> PyResult<u64> {

@@ -1,15 +1,10 @@
 //! Stacks of frames: arrays whose frames a replay buffer recognises without reading them.
 
-use numpy::npyffi::types::npy_intp;
-use numpy::{PyArrayDescr, PyArrayDescrMethods as _, PyReadonlyArray1, PyUntypedArrayMethods as _};
-use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
+use numpy::{PyReadonlyArray1, PyUntypedArrayMethods as _};
 use rlfast_envs::frames::{StackRing, Stacks};
 
-use crate::array::{ArrayRef, Index, Shaped, over, packed_strides};
-use crate::error::IntoPython as _;
-use crate::items::Items;
-use crate::shared::Shared;
+use crate::array::{over, packed_strides};
+use crate::prelude::*;
 
 /// The most axes of a frame.
 const MAX_AXES: usize = 8;
@@ -34,11 +29,7 @@ pub fn shown_by<'a>(py: Python<'_>, array: ArrayRef<'a>) -> Option<&'a Stacks> {
 }
 
 /// Returns an array over stacks of frames of a shape.
-fn into_array<'py>(
-    stacks: Stacks,
-    descr: &Bound<'py, PyArrayDescr>,
-    shape: &[npy_intp],
-) -> PyResult<Bound<'py, PyAny>> {
+fn into_array<'py>(stacks: Stacks, descr: &Bound<'py, PyArrayDescr>, shape: &[npy_intp]) -> PyResult<Object<'py>> {
     let mut dims = [&[stacks.rows as npy_intp, stacks.stack as npy_intp], shape].concat();
     let mut strides = packed_strides(&dims, descr.itemsize());
     strides[0] = stacks.stride as npy_intp;
@@ -75,20 +66,26 @@ pub struct FrameRing {
 
 impl FrameRing {
     /// Reads an array of `count` rows of the shape `inner`.
-    fn given(&self, py: Python<'_>, value: &Bound<'_, PyAny>, count: usize, inner: &[npy_intp]) -> PyResult<Given> {
+    fn given(&self, py: Python<'_>, value: &Object<'_>, count: usize, inner: &[npy_intp]) -> PyResult<Given> {
         let wanted = || -> Vec<npy_intp> { [&[count as npy_intp], inner].concat() };
         let Some(array) = ArrayRef::of(value) else {
-            let text = format!("an array of shape {:?} is wanted here, got {}", wanted(), value.get_type());
-            return Err(PyTypeError::new_err(text));
+            return Err(raised!(
+                PyTypeError,
+                "an array of shape {:?} is wanted here, got {}",
+                wanted(),
+                value.get_type()
+            ));
         };
         let (dims, strides, descr) = (array.dims(), array.strides(), array.dtype(py));
         if dims != wanted() || !descr.is_equiv_to(self.descr.bind(py)) {
             let (shape, own) = (wanted(), self.descr.bind(py));
-            let text = format!("an array of shape {shape:?} and dtype {own} is wanted here, got {dims:?} and {descr}");
-            return Err(PyValueError::new_err(text));
+            return Err(raised!(
+                PyValueError,
+                "an array of shape {shape:?} and dtype {own} is wanted here, got {dims:?} and {descr}"
+            ));
         }
         if strides[1..] != packed_strides(inner, descr.itemsize()) && !array.is_contiguous() {
-            return Err(PyValueError::new_err("frames must be contiguous: use np.ascontiguousarray"));
+            return Err(raised!(PyValueError, "frames must be contiguous: use np.ascontiguousarray"));
         }
         Ok(Given { data: array.data(), stride: strides[0] })
     }
@@ -101,7 +98,7 @@ impl FrameRing {
         Ok((envs, count))
     }
 
-    fn array<'py>(&self, py: Python<'py>, stacks: Stacks) -> PyResult<Bound<'py, PyAny>> {
+    fn array<'py>(&self, py: Python<'py>, stacks: Stacks) -> PyResult<Object<'py>> {
         into_array(stacks, self.descr.bind(py), &self.shape)
     }
 }
@@ -111,12 +108,11 @@ impl FrameRing {
     #[new]
     fn new(num_envs: usize, stack: usize, shape: Items<usize>, dtype: &Bound<'_, PyArrayDescr>) -> PyResult<Self> {
         if dtype.has_object() {
-            return Err(PyTypeError::new_err(format!("{dtype} holds Python objects, which are no frames")));
+            return Err(raised!(PyTypeError, "{dtype} holds Python objects, which are no frames"));
         }
         let frame = rlfast_core::vectors::product(&[&shape.0[..], &[dtype.itemsize()]].concat()).python()?;
         if shape.0.len() > MAX_AXES {
-            let text = format!("frames need a shape of at most {MAX_AXES} axes, got {:?}", shape.0);
-            return Err(PyValueError::new_err(text));
+            return Err(raised!(PyValueError, "frames need a shape of at most {MAX_AXES} axes, got {:?}", shape.0));
         }
         let ring = Shared::new(StackRing::new(num_envs, stack, frame).python()?);
         let shape = shape.0.iter().map(|&length| length as npy_intp).collect();
@@ -127,15 +123,15 @@ impl FrameRing {
     fn push<'py>(
         &self,
         py: Python<'py>,
-        frames: &Bound<'py, PyAny>,
+        frames: &Object<'py>,
         ids: Option<Index>,
         fresh: Option<PyReadonlyArray1<'py, bool>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Object<'py>> {
         let (envs, count) = self.environments(py, ids)?;
         let given = self.given(py, frames, count, &self.shape)?;
         let fresh = match &fresh {
             Some(fresh) if fresh.len() != count => {
-                return Err(PyValueError::new_err(format!("{count} frames need as many flags, got {}", fresh.len())));
+                return Err(raised!(PyValueError, "{count} frames need as many flags, got {}", fresh.len()));
             }
             Some(fresh) => Some(fresh.as_slice()?),
             None => None,
@@ -150,14 +146,14 @@ impl FrameRing {
     }
 
     #[pyo3(signature = (ids=None))]
-    fn stacks<'py>(&self, py: Python<'py>, ids: Option<Index>) -> PyResult<Bound<'py, PyAny>> {
+    fn stacks<'py>(&self, py: Python<'py>, ids: Option<Index>) -> PyResult<Object<'py>> {
         let (envs, _) = self.environments(py, ids)?;
         let stacks = self.ring.with(py, |ring| ring.stacks(envs.as_deref())).python()?;
         self.array(py, stacks)
     }
 
     #[pyo3(signature = (stacks, ids=None))]
-    fn restore(&self, py: Python<'_>, stacks: &Bound<'_, PyAny>, ids: Option<Index>) -> PyResult<()> {
+    fn restore(&self, py: Python<'_>, stacks: &Object<'_>, ids: Option<Index>) -> PyResult<()> {
         let (envs, count) = self.environments(py, ids)?;
         let inner = [&[self.stack as npy_intp], &self.shape[..]].concat();
         let given = self.given(py, stacks, count, &inner)?;
@@ -174,10 +170,10 @@ impl FrameRing {
 #[pyfunction]
 pub fn with_stacks<'py>(
     py: Python<'py>,
-    whole: &Bound<'py, PyAny>,
+    whole: &Object<'py>,
     ids: Index,
-    part: &Bound<'py, PyAny>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+    part: &Object<'py>,
+) -> PyResult<Option<Object<'py>>> {
     let (Some(one), Some(other)) = (ArrayRef::of(whole), ArrayRef::of(part)) else { return Ok(None) };
     let (Some(old), Some(new)) = (shown_by(py, one), shown_by(py, other)) else { return Ok(None) };
     let shape = &one.dims()[2..];
@@ -190,7 +186,7 @@ pub fn with_stacks<'py>(
 
 /// The numbers of the frames of an array of stacks; None unless it is recognised.
 #[pyfunction]
-pub fn frame_numbers(py: Python<'_>, stacks: &Bound<'_, PyAny>) -> Option<Shaped<u64>> {
+pub fn frame_numbers(py: Python<'_>, stacks: &Object<'_>) -> Option<Shaped<u64>> {
     let shown = shown_by(py, ArrayRef::of(stacks)?)?;
     Some(Shaped::matrix(shown.numbers.to_vec(), shown.rows, shown.stack))
 }

@@ -1,8 +1,9 @@
 //! The number of threads that share large work.
 
-use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
-use pyo3::prelude::*;
+use pyo3::exceptions::PyRuntimeWarning;
 use rlfast_core::pool;
+
+use crate::prelude::*;
 
 /// The environment variable that sets the number of threads of a process.
 const VARIABLE: &str = "RLFAST_NUM_THREADS";
@@ -11,7 +12,7 @@ const VARIABLE: &str = "RLFAST_NUM_THREADS";
 #[pyfunction]
 pub fn set_num_threads(n: i64) -> PyResult<()> {
     let threads = usize::try_from(n).ok().filter(|&threads| threads > 0);
-    let threads = threads.ok_or_else(|| PyValueError::new_err(format!("at least one thread must work, got {n}")))?;
+    let threads = threads.ok_or_else(|| raised!(PyValueError, "at least one thread must work, got {n}"))?;
     pool::set_threads(threads);
     Ok(())
 }

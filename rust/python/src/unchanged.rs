@@ -1,9 +1,6 @@
 //! `Unchanged`: notices that Python objects are not what they were.
 
-use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
-
-use crate::items::Items;
+use crate::prelude::*;
 
 /// What some objects were like. Modules of PyTorch keep their parts and hooks in dicts.
 #[pyclass(frozen, module = "rlfast._core")]
@@ -37,10 +34,10 @@ impl Fact {
 impl Unchanged {
     #[new]
     fn new(
-        objects: Items<Bound<'_, PyAny>>,
+        objects: Items<Object<'_>>,
         empty: Items<Bound<'_, PyDict>>,
         same: Items<Bound<'_, PyDict>>,
-        facts: Items<(Bound<'_, PyDict>, Bound<'_, PyAny>)>,
+        facts: Items<(Bound<'_, PyDict>, Object<'_>)>,
     ) -> PyResult<Self> {
         let classes = objects.0.into_iter().map(|object| (object.get_type().unbind(), object.unbind()));
         let facts = facts.0.into_iter().map(|(dict, key)| {

@@ -1,24 +1,16 @@
 //! `rlfast.env.NativeVectorEnv` over the vectors of native environments.
 
 use numpy::npyffi::flags::NPY_ARRAY_CARRAY_RO;
-use numpy::npyffi::types::npy_intp;
-use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::exceptions::PyOverflowError;
+use pyo3::types::PyBytes;
 use rlfast_core::error::Result;
-use rlfast_core::vectors::{collected, filled, product};
+use rlfast_core::vectors::{collected, product};
 use rlfast_envs::registry::{self, Argument, Arguments};
 use rlfast_envs::requests::{self, Resets};
 use rlfast_envs::vector::{AnyVector, Output, Values, ValuesMut};
 use rlfast_envs::{DType, InfoField, Space};
 
-use crate::array::{self, ArrayRef, Index, NewArray, Shaped};
-use crate::error::{IntoPython as _, mismatch};
-use crate::items::Items;
-use crate::shared::Shared;
-
-type Object<'py> = Bound<'py, PyAny>;
+use crate::prelude::*;
 
 /// Ids of the native environments, and the steps after which each truncates its episodes.
 #[pyfunction]
@@ -44,8 +36,6 @@ struct Row {
     /// Its axes: none where a row is a number.
     dims: Vec<npy_intp>,
 }
-
-type Infos = Option<Shaped<f64>>;
 
 // What each method takes and gives is said in `_core.pyi`.
 #[pymethods]
@@ -96,18 +86,18 @@ impl NativeEnvs {
         ids: Option<Index>,
         seeds: &Bound<'py, PyList>,
         options: Option<Items<f64>>,
-    ) -> PyResult<(Object<'py>, Infos)> {
+    ) -> PyResult<(Object<'py>, Option<Object<'py>>)> {
         let ids = ids.map(|ids| requests::ids(&ids.values)).transpose().python()?;
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
         let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let (obs, values) = self.observation.fresh(py, rows)?;
-        let mut infos = self.fresh_infos(rows)?;
+        let mut infos = self.fresh_infos(py, rows)?;
+        let told = infos.as_mut().map(NewArray::items);
         let options = options.as_ref().map(|options| &options.0[..]);
-        let reset = |vector: &mut Box<dyn AnyVector>| {
-            vector.reset_with_infos(ids.as_deref(), &seeds, options, values, infos.as_deref_mut())
-        };
+        let reset =
+            |vector: &mut Box<dyn AnyVector>| vector.reset_with_infos(ids.as_deref(), &seeds, options, values, told);
         self.vector.with(py, reset).python()?;
-        Ok((obs, infos.map(|infos| self.matrix(infos, rows))))
+        Ok((obs, infos.map(|infos| infos.array)))
     }
 
     #[pyo3(signature = (actions, ids=None))]
@@ -119,13 +109,13 @@ impl NativeEnvs {
         let mut rew = NewArray::<f64>::new(py, &[rows])?;
         let (mut terminated, mut truncated) =
             (NewArray::<bool>::new(py, &[rows])?, NewArray::<bool>::new(py, &[rows])?);
-        let mut infos = self.fresh_infos(rows)?;
+        let mut infos = self.fresh_infos(py, rows)?;
         let (terminal, cut) = (terminated.bytes(), truncated.bytes());
         let output = Output { obs: obs_values, rew: rew.items(), terminated: terminal, truncated: cut };
-        let resets = self.stepped(py, ids.as_deref(), rows, actions, (output, infos.as_deref_mut())).python()?;
+        let resets =
+            self.stepped(py, ids.as_deref(), rows, actions, (output, infos.as_mut().map(NewArray::items))).python()?;
         let resets = resets.map(|resets| self.reset_arrays(py, resets, &obs, rows)).transpose()?;
-        (obs, rew.array, terminated.array, truncated.array, infos.map(|infos| self.matrix(infos, rows)), resets)
-            .into_pyobject(py)
+        (obs, rew.array, terminated.array, truncated.array, infos.map(|infos| infos.array), resets).into_pyobject(py)
     }
 
     fn get_state<'py>(&self, py: Python<'py>, id: usize) -> PyResult<Bound<'py, PyBytes>> {
@@ -137,6 +127,9 @@ impl NativeEnvs {
         self.vector.with(py, |vector| vector.load(id, state)).python()
     }
 }
+
+/// Rows in which an environment was reset; the final observations and infos if that was in the step that ended its episode.
+type ResetArrays<'py> = (Shaped<i64>, Option<Object<'py>>, Option<Shaped<f64>>);
 
 type StepOutput<'a> = (Output<'a, ValuesMut<'a>>, Option<&'a mut [f64]>);
 
@@ -172,21 +165,13 @@ impl NativeEnvs {
         }
     }
 
-    /// Room for the infos of `rows` environments; None if they have none.
-    fn fresh_infos(&self, rows: usize) -> PyResult<Option<Vec<f64>>> {
-        if self.info.is_empty() {
-            return Ok(None);
-        }
-        filled(0.0, product(&[rows, self.info_len()]).python()?).map(Some).python()
+    /// An array for the infos of `rows` environments; None if they have none.
+    fn fresh_infos<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Option<NewArray<'py, f64>>> {
+        (!self.info.is_empty()).then(|| NewArray::new(py, &[rows, self.info_len()])).transpose()
     }
 
     fn info_len(&self) -> usize {
         self.info.iter().map(InfoField::len).sum()
-    }
-
-    /// Infos of `rows` environments, one row each.
-    fn matrix(&self, infos: Vec<f64>, rows: usize) -> Shaped<f64> {
-        Shaped::matrix(infos, rows, self.info_len())
     }
 
     /// The resets of the last step, of `rows` environments that now show `obs`, in arrays.
@@ -196,7 +181,7 @@ impl NativeEnvs {
         resets: Resets,
         obs: &Object<'py>,
         rows: usize,
-    ) -> PyResult<(Shaped<i64>, Option<Object<'py>>, Infos)> {
+    ) -> PyResult<ResetArrays<'py>> {
         let numbers = |rows: &[usize]| collected(rows.iter().map(|&row| row as i64)).map(Shaped::from).python();
         let (ended, final_obs, infos) = match resets {
             Resets::Only(rows) => return Ok((numbers(&rows)?, None, None)),
@@ -204,7 +189,7 @@ impl NativeEnvs {
         };
         let (obs_next, values) = self.observation.fresh(py, rows)?;
         values.copy_rows(self.observation.read(obs, rows)?, &ended, final_obs.as_values());
-        let infos = (!infos.is_empty()).then(|| self.matrix(infos, ended.len()));
+        let infos = (!infos.is_empty()).then(|| Shaped::matrix(infos, ended.len(), self.info_len()));
         Ok((numbers(&ended)?, Some(obs_next), infos))
     }
 }
@@ -247,8 +232,8 @@ impl Row {
 
 fn read_seed(seed: &Object<'_>) -> PyResult<Option<u64>> {
     seed.extract().map_err(|error: PyErr| match error.is_instance_of::<PyOverflowError>(seed.py()) {
-        true => PyValueError::new_err(format!("a seed must be within 0 and 2**64 - 1, got {seed}")),
-        false => PyTypeError::new_err(format!("a seed must be an integer or None, got {seed}")),
+        true => raised!(PyValueError, "a seed must be within 0 and 2**64 - 1, got {seed}"),
+        false => raised!(PyTypeError, "a seed must be an integer or None, got {seed}"),
     })
 }
 
@@ -260,25 +245,23 @@ fn read_arguments(given: &Bound<'_, PyDict>) -> PyResult<Arguments> {
 }
 
 fn read_argument(name: &Object<'_>, value: &Object<'_>, depth: usize) -> PyResult<Argument> {
-    if value.is_none() {
+    let plain = value.extract::<bool>().map(Argument::from);
+    let plain = plain.or_else(|_| value.extract::<i64>().map(Argument::from));
+    let plain = plain.or_else(|_| value.extract::<f64>().map(Argument::from));
+    let plain = plain.or_else(|_| value.extract::<String>().map(Argument::from));
+    if let Ok(plain) = plain {
+        Ok(plain)
+    } else if value.is_none() {
         Ok(Argument::Missing)
-    } else if let Ok(value) = value.extract::<bool>() {
-        Ok(Argument::Bool(value))
-    } else if let Ok(value) = value.extract::<i64>() {
-        Ok(Argument::Int(value))
-    } else if let Ok(value) = value.extract::<f64>() {
-        Ok(Argument::Float(value))
-    } else if let Ok(value) = value.extract::<String>() {
-        Ok(Argument::Text(value))
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         if depth == MAX_DEPTH {
-            return Err(PyValueError::new_err(format!("{name} must be nested at most {MAX_DEPTH} deep")));
+            return Err(raised!(PyValueError, "{name} must be nested at most {MAX_DEPTH} deep"));
         }
         let items = value.try_iter()?.map(|item| read_argument(name, &item?, depth + 1));
         items.collect::<PyResult<Vec<_>>>().map(Argument::List)
     } else {
         let kind = value.get_type();
-        Err(PyTypeError::new_err(format!("{name} must be a number, a string, a bool, or a list of such, got {kind}")))
+        Err(raised!(PyTypeError, "{name} must be a number, a string, a bool, or a list of such, got {kind}"))
     }
 }
 

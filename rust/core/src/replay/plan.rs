@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::replay::gather::{Content, Gatherer};
 use crate::replay::layout::{Layout, Place};
-use crate::replay::schema::{Kind, Schema, TRANSITION_KEYS};
+use crate::replay::schema::{Column, Kind, Schema, TRANSITION_KEYS};
 
 /// Keys whose rows are stacked.
 const STACKED_KEYS: [&str; 4] = ["obs", "obs_next", "info", "policy"];
@@ -64,6 +64,8 @@ pub struct SharedPair {
     pub block: Content,
     /// Bytes of one row of the block.
     pub bytes: usize,
+    /// Bytes of one frame. The row of obs_next begins so many after that of obs.
+    pub frame: usize,
 }
 
 /// Returns the number of rows that are stacked for a leaf under the top-level key `key`: `stack` for the keys that are
@@ -121,6 +123,33 @@ impl Plan {
             plan.fields.push(Field { key, value });
         }
         Ok(plan)
+    }
+
+    /// Returns the plan of whole rows, in which the array of each column has the number of the column. obs, obs_next, info and
+    /// policy are stacks of `stack` rows. A key of a transition without a column is empty.
+    #[must_use]
+    pub fn whole<D>(schema: &Schema<D>, stack: usize) -> Self {
+        fn value(kind: &Kind) -> Value {
+            match kind {
+                Kind::Leaf(column) => Value::Array(*column),
+                Kind::Foreign => Value::Batch(Vec::new()),
+                Kind::Group(nodes) => {
+                    Value::Batch(nodes.iter().map(|node| Field { key: node.key, value: value(&node.kind) }).collect())
+                }
+            }
+        }
+        let field = |key: &str| Field {
+            key: schema.key(key).expect("invariant: a schema has its nodes' keys and a transition's"),
+            value: schema.node(key).map_or(Value::Batch(Vec::new()), |node| value(&node.kind)),
+        };
+        let array = |(leaf, column): (usize, &Column<D>)| {
+            let stack = stack_of(column.leaf.root(), stack);
+            let shape = (stack > 1).then_some(stack).into_iter().chain(column.leaf.shape.iter().copied()).collect();
+            let bytes = column.leaf.nbytes() * stack;
+            PlannedArray { content: Content::Leaf(leaf), stack, leaf, shape, bytes, twin: None }
+        };
+        let arrays = schema.columns().iter().enumerate().map(array).collect();
+        Self { arrays, fields: all_keys(schema).into_iter().map(field).collect() }
     }
 
     /// Adds the arrays at a key; `content` returns the content of a leaf's array.
@@ -184,31 +213,12 @@ impl Plan {
             if let Some(next) = next.filter(|_| !index.is_empty() && gatherer.shifts(index, twin, array.stack)) {
                 let block = Content::Block(twin);
                 let bytes = gatherer.layout().output_bytes(block, array.stack);
-                pairs.push(SharedPair { obs, next, block, bytes });
+                let frame = bytes / (array.shape[0] + 1);
+                pairs.push(SharedPair { obs, next, block, bytes, frame });
             }
         }
         pairs
     }
-}
-
-/// Returns the keys of whole rows, of which each column's array has the number of the column. A key of a transition without a
-/// column is empty.
-#[must_use]
-pub fn fields_of<D>(schema: &Schema<D>) -> Vec<Field> {
-    fn value(kind: &Kind) -> Value {
-        match kind {
-            Kind::Leaf(column) => Value::Array(*column),
-            Kind::Foreign => Value::Batch(Vec::new()),
-            Kind::Group(nodes) => {
-                Value::Batch(nodes.iter().map(|node| Field { key: node.key, value: value(&node.kind) }).collect())
-            }
-        }
-    }
-    let field = |key: &str| Field {
-        key: schema.key(key).expect("invariant: a schema has its nodes' keys and a transition's"),
-        value: schema.node(key).map_or(Value::Batch(Vec::new()), |node| value(&node.kind)),
-    };
-    all_keys(schema).into_iter().map(field).collect()
 }
 
 /// Returns the keys of a transition, and other keys of columns.
@@ -222,7 +232,6 @@ fn all_keys<D>(schema: &Schema<D>) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::replay::layout::Leaf;
-    use crate::replay::schema::Column;
 
     fn layout(obs: &[usize], save_obs_next: bool) -> Layout {
         let leaf = |name: &str, dtype: &str, itemsize: usize, shape: &[usize]| Leaf {
@@ -318,13 +327,17 @@ mod tests {
         };
         let columns = vec![column(&["extra"]), column(&["obs", "a"]), column(&["obs", "b"])];
         let schema = Schema::new(true).with(columns, Vec::new(), column(&["done"])).unwrap();
-        let named: Vec<_> = fields_of(&schema)
-            .into_iter()
+        let plan = Plan::whole(&schema, 4);
+        let shapes: Vec<_> = plan.arrays().iter().map(|array| (array.leaf, &array.shape[..], array.bytes)).collect();
+        assert_eq!(shapes, [(0, &[][..], 4), (1, &[4], 16), (2, &[4], 16)]);
+        let named: Vec<_> = plan
+            .fields()
+            .iter()
             .map(|field| {
-                let arrays = match field.value {
-                    Value::Array(at) => vec![at],
+                let arrays = match &field.value {
+                    Value::Array(at) => vec![*at],
                     Value::Batch(inner) => inner
-                        .into_iter()
+                        .iter()
                         .map(|inner| if let Value::Array(at) = inner.value { at } else { usize::MAX })
                         .collect(),
                 };

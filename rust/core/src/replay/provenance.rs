@@ -16,6 +16,12 @@ pub struct Provenance {
 }
 
 impl Provenance {
+    /// Returns the records of rows with these generations.
+    #[must_use]
+    pub fn of(index: Vec<i64>, generations: Vec<u64>) -> Self {
+        Self { index, generations: Some(generations), goals: None }
+    }
+
     /// Returns a copy.
     ///
     /// # Errors
@@ -96,15 +102,6 @@ impl Replay {
     /// `Room` without memory for them.
     pub fn provenance(&self, index: Vec<i64>) -> Result<Provenance> {
         Ok(Provenance { generations: Some(self.generations(&index)?), index, goals: None })
-    }
-
-    /// Returns rows with their present generations and their recorded goals.
-    ///
-    /// # Errors
-    /// `Index` for a row that does not exist, `Room` without memory for the generations.
-    pub fn stamped(&self, rows: Provenance) -> Result<Provenance> {
-        self.rings().check(&rows.index)?;
-        Ok(Provenance { goals: rows.goals, ..self.provenance(rows.index)? })
     }
 }
 

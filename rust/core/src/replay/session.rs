@@ -80,6 +80,15 @@ pub struct Prepared<C> {
     at: Option<u64>,
 }
 
+impl<C: HostColumns> Prepared<C> {
+    /// Returns what arrays to make for whole rows of these columns, stacked from `stack` of them.
+    #[must_use]
+    pub fn whole(columns: C, stack: usize) -> Self {
+        let plan = Arc::new(Plan::whole(columns.schema(), stack));
+        Self { columns: Arc::new(columns), plan, pairs: Vec::new(), at: None }
+    }
+}
+
 impl<C: HostColumns> Session<C> {
     /// Returns a session of an engine with these columns.
     pub fn new(engine: Replay, columns: C) -> Self {

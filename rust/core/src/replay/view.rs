@@ -17,8 +17,8 @@ pub struct ColumnView {
     pub offset: usize,
     /// Bytes from one row to the next.
     pub stride: usize,
-    /// Whether the region is the buffer's own; if not, it is a copy.
-    pub stored: bool,
+    /// Whether it is the buffer's own memory, in which rows may be overwritten: not obs, of which rows are linked, nor flags.
+    pub writable: bool,
 }
 
 impl Replay {
@@ -45,8 +45,10 @@ impl Replay {
     /// # Errors
     /// `Value` before `define`; `Memory` and `Room` when a copy does not fit into memory.
     pub fn column(&self, leaf: usize) -> Result<ColumnView> {
-        if let Some((region, offset, stride)) = self.laid_out()?.strided(leaf) {
-            return Ok(ColumnView { region: region.clone(), offset, stride, stored: true });
+        let table = self.laid_out()?;
+        let linked = matches!(table.layout().leaves()[leaf].root(), "obs" | "terminated" | "truncated" | "done");
+        if let Some((region, offset, stride)) = table.strided(leaf) {
+            return Ok(ColumnView { region: region.clone(), offset, stride, writable: !linked });
         }
         let (gatherer, content) = (self.gatherer()?, Content::Leaf(leaf));
         let stride = gatherer.layout().output_bytes(content, 1);
@@ -57,6 +59,6 @@ impl Replay {
             // SAFETY: the indices are slots of live rows, and the new region has room for them from the first on.
             unsafe { gatherer.gather(&index, &output) };
         }
-        Ok(ColumnView { region, offset: 0, stride, stored: false })
+        Ok(ColumnView { region, offset: 0, stride, writable: false })
     }
 }

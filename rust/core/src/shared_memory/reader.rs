@@ -9,6 +9,7 @@ use super::ring::{FIRST, FLAGS, Ring, TERMINATED};
 use crate::error::{Error, Result, value_error};
 use crate::prefetch::prefetch_at;
 use crate::replay::priorities::Priorities;
+use crate::replay::provenance::Provenance;
 use crate::replay::{check_beta, check_stack};
 use crate::rng::Stream;
 use crate::vectors::{collected, filled, with_room};
@@ -51,7 +52,7 @@ pub struct Options {
 /// The memory that rows are copied to.
 #[derive(Debug)]
 pub struct Outputs<'a> {
-    /// An address for each column, with room for all rows, each of [`Reader::bytes_of`] bytes.
+    /// An address for each column, with room for all rows, each of as many as are stacked.
     pub columns: &'a [*mut u8],
     /// The discount of the value after the rewards of each row; empty without n-step returns.
     pub discounts: &'a mut [f64],
@@ -71,6 +72,12 @@ pub struct Drawn {
     pub positions: Vec<u64>,
     /// Importance weights; None for uniform draws.
     pub weights: Option<Vec<f64>>,
+}
+
+impl From<Drawn> for Provenance {
+    fn from(drawn: Drawn) -> Self {
+        Self::of(drawn.index, drawn.positions)
+    }
 }
 
 /// A reader, with priorities and random draws of its own.
@@ -163,14 +170,6 @@ impl Reader {
             positions.extend(self.oldest[r]..self.heads[r]);
         }
         Ok((index, positions))
-    }
-
-    /// Returns the bytes of a row of each column, as it is copied.
-    pub fn bytes_of(&self) -> impl Iterator<Item = usize> + '_ {
-        self.layout.fields.iter().map(|field| match field.role {
-            Role::Stacked | Role::Next(_) => field.bytes * self.options.stack,
-            _ => field.bytes,
-        })
     }
 
     fn capacity(&self) -> u64 {

@@ -295,3 +295,14 @@ fn readers_beside_writers_never_see_a_torn_row() {
         }
     });
 }
+
+#[test]
+fn places_among_rings_count_from_both_ends() {
+    let rings = [3, 5, 8];
+    assert_eq!(rings_at(&rings, None).unwrap(), rings);
+    assert_eq!(rings_at(&rings, Some(&[1, -1, 0])).unwrap(), [5, 8, 3]);
+    for place in [3, -4, i64::MIN] {
+        let error = rings_at(&rings, Some(&[0, place])).unwrap_err();
+        assert!(matches!(&error, Error::Index(_)) && error.to_string().contains("there are 3 rings"), "{error}");
+    }
+}

@@ -12,6 +12,7 @@ use crate::replay::ring::RunningEpisode;
 use crate::replay::{Added, update_statistics};
 use crate::shared::fork_count;
 use crate::source::Source;
+use crate::vectors::{copied, with_room};
 
 /// The running episode of a ring.
 #[derive(Debug, Default)]
@@ -166,6 +167,26 @@ impl Writer {
         self.rings.fill_with(|| None);
         self.numbers.clear();
     }
+}
+
+/// Returns the rings at some places among those of a writer (None: all); negative places count from the end.
+///
+/// # Errors
+/// `Index` for a place that is not there, `Room`.
+pub fn rings_at(rings: &[usize], places: Option<&[i64]>) -> Result<Vec<usize>> {
+    let Some(places) = places else { return copied(rings) };
+    let mut found = with_room(places.len())?;
+    for &place in places {
+        let from_start = if place < 0 { place.saturating_add(rings.len() as i64) } else { place };
+        match usize::try_from(from_start).ok().and_then(|place| rings.get(place)) {
+            Some(&ring) => found.push(ring),
+            None => {
+                let text = format!("buffer id {place} is out of range: there are {} rings", rings.len());
+                return Err(Error::Index(text));
+            }
+        }
+    }
+    Ok(found)
 }
 
 impl Drop for Writer {

@@ -2,11 +2,10 @@
 
 use numpy::Element;
 use pyo3::ffi;
-use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use super::{empty, is_batch, stacking, with_fields};
-use crate::array::{self, ArrayRef, NewArray};
+use crate::prelude::*;
 
 /// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
 const MAX_DEPTH: usize = 8;
@@ -16,7 +15,7 @@ enum Plain<'py> {
     /// The value itself.
     Kept,
     /// Another object.
-    Made(Bound<'py, PyAny>),
+    Made(Object<'py>),
     /// Python code decides.
     Unknown,
 }
@@ -50,7 +49,7 @@ pub fn convert<'py>(
 }
 
 #[inline(always)]
-fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
+fn converted<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
     let py = value.py();
     if let Some(array) = ArrayRef::of(value) {
         return if array.is_number() { Ok(Plain::Kept) } else { of_rows(stacking::rows_of_array(py, array), batch) };
@@ -72,7 +71,7 @@ fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: 
 
 /// A number as an array of no axes; None for another value, and for an integer beyond 64 bits.
 #[inline(always)]
-fn number<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn number<'py>(value: &Object<'py>) -> PyResult<Option<Object<'py>>> {
     let py = value.py();
     if value.is_exact_instance_of::<PyFloat>() {
         return scalar(py, value.extract::<f64>()?).map(Some);
@@ -103,9 +102,9 @@ fn of_dict<'py>(dict: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: us
 }
 
 /// A list or tuple of numbers, or of dicts.
-fn of_sequence<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
+fn of_sequence<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
     let Some(items) = stacking::items(value) else { return Ok(Plain::Unknown) };
-    let is_plain = |item: &Bound<'_, PyAny>| {
+    let is_plain = |item: &Object<'_>| {
         item.is_exact_instance_of::<PyFloat>()
             || item.is_exact_instance_of::<PyInt>()
             || item.is_exact_instance_of::<PyBool>()
@@ -120,7 +119,7 @@ fn of_sequence<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>) -> Py
     }
 }
 
-fn of_rows<'py>(rows: Option<Vec<Bound<'py, PyAny>>>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
+fn of_rows<'py>(rows: Option<Vec<Object<'py>>>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
     match rows {
         Some(rows) => Ok(stacking::stacked(&rows, batch, 0)?.map_or(Plain::Unknown, Plain::Made)),
         None => Ok(Plain::Unknown),
@@ -128,7 +127,7 @@ fn of_rows<'py>(rows: Option<Vec<Bound<'py, PyAny>>>, batch: &Bound<'py, PyType>
 }
 
 /// A number as an array of no axes.
-fn scalar<T: Element>(py: Python<'_>, value: T) -> PyResult<Bound<'_, PyAny>> {
+fn scalar<T: Element>(py: Python<'_>, value: T) -> PyResult<Object<'_>> {
     let mut made = NewArray::new(py, &[])?;
     made.items()[0] = value;
     Ok(made.array)

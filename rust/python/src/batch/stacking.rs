@@ -1,18 +1,17 @@
 //! Dicts of equal keys, such as the infos of several environments, as a batch of arrays with a row for each.
 
 use numpy::Element;
-use numpy::npyffi::types::npy_intp;
-use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use super::{empty, is_made_here, with_fields};
-use crate::array::{self, ArrayRef, NPY_MAXDIMS};
+use crate::array::NPY_MAXDIMS;
+use crate::prelude::*;
 
 /// Dicts that are nested deeper are left to Python code.
 const MAX_DEPTH: usize = 8;
 
 /// The entries of an array of objects with one axis.
-pub fn rows_of_array<'py>(py: Python<'py>, array: ArrayRef<'_>) -> Option<Vec<Bound<'py, PyAny>>> {
+pub fn rows_of_array<'py>(py: Python<'py>, array: ArrayRef<'_>) -> Option<Vec<Object<'py>>> {
     let (&[rows], &[stride]) = (array.dims(), array.strides()) else { return None };
     if array.kind() != b'O' {
         return None;
@@ -28,7 +27,7 @@ pub fn rows_of_array<'py>(py: Python<'py>, array: ArrayRef<'_>) -> Option<Vec<Bo
 }
 
 /// The items of a list or tuple.
-pub fn items<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+pub fn items<'py>(value: &Object<'py>) -> Option<Vec<Object<'py>>> {
     match value.cast::<PyList>() {
         Ok(list) => Some(list.iter().collect()),
         Err(_) => Some(value.cast::<PyTuple>().ok()?.iter().collect()),
@@ -37,11 +36,7 @@ pub fn items<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
 
 /// A batch of class `batch` with the stacked values of dicts; None unless all have the same keys with numbers of one type, arrays
 /// of one shape and type, or such dicts, which Python code stacks.
-pub fn stacked<'py>(
-    rows: &[Bound<'py, PyAny>],
-    batch: &Bound<'py, PyType>,
-    depth: usize,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn stacked<'py>(rows: &[Object<'py>], batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Option<Object<'py>>> {
     let py = batch.py();
     let dicts: Option<Vec<&Bound<'py, PyDict>>> = rows.iter().map(|row| row.cast_exact::<PyDict>().ok()).collect();
     let Some((dicts, first)) = dicts.as_deref().and_then(|dicts| Some((dicts, *dicts.first()?))) else {
@@ -73,7 +68,7 @@ pub fn stacked<'py>(
 }
 
 /// An array of values of one type.
-fn stacked_values<'py>(values: &[Bound<'py, PyAny>]) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn stacked_values<'py>(values: &[Object<'py>]) -> PyResult<Option<Object<'py>>> {
     let py = values[0].py();
     if values[0].is_exact_instance_of::<PyFloat>() {
         return numbers(py, values.iter().map(|value| value.cast_exact::<PyFloat>().ok()?.extract::<f64>().ok()));
@@ -94,13 +89,13 @@ fn stacked_values<'py>(values: &[Bound<'py, PyAny>]) -> PyResult<Option<Bound<'p
 fn numbers<'py, T: Element + Copy>(
     py: Python<'py>,
     values: impl Iterator<Item = Option<T>>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+) -> PyResult<Option<Object<'py>>> {
     let values: Option<Vec<T>> = values.collect();
     values.map(|values| array::vector(py, &values)).transpose()
 }
 
 /// Contiguous arrays of numbers of one dtype and shape along a new first axis.
-fn stacked_arrays<'py>(values: &[Bound<'py, PyAny>]) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn stacked_arrays<'py>(values: &[Object<'py>]) -> PyResult<Option<Object<'py>>> {
     let py = values[0].py();
     let Some(arrays) = values.iter().map(ArrayRef::of).collect::<Option<Vec<_>>>() else { return Ok(None) };
     let (shape, descr) = (arrays[0].dims(), arrays[0].dtype(py));

@@ -10,22 +10,21 @@ use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::panic::PanicException;
-use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple};
 use pyo3::{Borrowed, ffi};
 
 use rlfast_core::replay::matching::KEYWORDS;
 
 use super::Replay;
-use crate::error::{IntoPython as _, SchemaMismatch};
+use crate::error::SchemaMismatch;
+use crate::prelude::*;
 use crate::rows::Listed;
 
 /// How many of [`KEYWORDS`] must be given: all but the last.
 const REQUIRED: usize = KEYWORDS.len() - 1;
 
 impl Replay {
-    fn append<'py>(&self, py: Python<'py>, values: &Listed<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn append<'py>(&self, py: Python<'py>, values: &Listed<'_, 'py>) -> PyResult<Object<'py>> {
         let mut refused = None;
         if !self.always_falls_back.load(Ordering::Relaxed) {
             let added = self.with_columns(py, |columns, rows| {
@@ -124,8 +123,7 @@ unsafe fn by_keyword<'a, 'py>(
         };
         // SAFETY: a live object, as the caller promises.
         if found[at].replace(unsafe { Bound::ref_from_ptr(py, value) }).is_some() {
-            let text = format!("append() got multiple values for argument '{}'", KEYWORDS[at]);
-            return Err(PyTypeError::new_err(text));
+            return Err(raised!(PyTypeError, "append() got multiple values for argument '{}'", KEYWORDS[at]));
         }
     }
     found[REQUIRED] = found[REQUIRED].filter(|obs_next| !obs_next.is_none());
@@ -134,7 +132,7 @@ unsafe fn by_keyword<'a, 'py>(
 
 /// The place of a keyword that is not where it stands in the signature, or is no interned string.
 #[cold]
-fn place_of(py: Python<'_>, keys: &[Py<PyString>], name: &Bound<'_, PyAny>) -> PyResult<usize> {
+fn place_of(py: Python<'_>, keys: &[Py<PyString>], name: &Object<'_>) -> PyResult<usize> {
     let place = keys.iter().position(|key| key.is(name) || key.bind(py).as_any().eq(name).unwrap_or(false));
     place.ok_or_else(|| {
         let text = format!("append() got an unexpected keyword argument '{name}': it takes {}", KEYWORDS.join(", "));

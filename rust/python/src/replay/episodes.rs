@@ -1,15 +1,12 @@
 //! The positions of rows in their episodes, and the rows that they are expanded to.
 
-use pyo3::prelude::*;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
 
 use super::Replay;
-use crate::array::{Index, Shaped};
 use crate::columns::{KeyPath, State};
-use crate::error::IntoPython as _;
 use crate::index::Remembering;
-use crate::items::Items;
+use crate::prelude::*;
 
 impl Replay {
     fn map(
@@ -120,11 +117,5 @@ impl Replay {
         let draw = |state: &mut State| state.options_mut().hindsight(&index.values, future_k, horizon);
         let (relabel, goals) = self.state.over(py, index.values.len() * 32, draw).python()?;
         Ok((relabel.into(), goals.into()))
-    }
-
-    fn stamp(&self, py: Python<'_>, index: Remembering) -> PyResult<Remembering> {
-        let Remembering { rows, shape } = index;
-        let rows = self.state.with(py, |state| state.engine().stamped(rows)).python()?;
-        Ok(Remembering { rows, shape })
     }
 }

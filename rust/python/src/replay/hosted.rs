@@ -4,18 +4,13 @@
 use std::sync::LazyLock;
 
 use numpy::{PyArray1, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
-use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use rlfast_core::replay::hosted;
 use rlfast_core::replay::matching::STEP;
 
 use super::Replay;
 use super::reading::Request;
-use crate::array::{Index, Shaped};
-use crate::error::IntoPython as _;
-use crate::items::Items;
+use crate::prelude::*;
 
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
 
@@ -23,12 +18,12 @@ static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to
 impl Replay {
     fn record(
         &self,
-        obs: &Bound<'_, PyAny>,
-        obs_next: &Bound<'_, PyAny>,
-        actions: &Bound<'_, PyAny>,
-        rewards: &Bound<'_, PyAny>,
-        dones: &Bound<'_, PyAny>,
-        timeouts: &Bound<'_, PyAny>,
+        obs: &Object<'_>,
+        obs_next: &Object<'_>,
+        actions: &Object<'_>,
+        rewards: &Object<'_>,
+        dones: &Object<'_>,
+        timeouts: &Object<'_>,
     ) -> PyResult<bool> {
         let py = obs.py();
         let rings = self.state.with(py, |state| state.engine().rings().len());
@@ -77,8 +72,7 @@ fn column(values: Vec<f32>) -> Shaped<f32> {
 pub fn step_rows(steps: Index, capacity: i64, envs: Option<Index>) -> PyResult<Shaped<i64>> {
     let Index { values: mut rows, shape } = steps;
     if let Some(Index { shape: beside, .. }) = envs.as_ref().filter(|envs| envs.shape != shape) {
-        let text = format!("one environment for each step: got shapes {beside:?} and {shape:?}");
-        return Err(PyValueError::new_err(text));
+        return Err(raised!(PyValueError, "one environment for each step: got shapes {beside:?} and {shape:?}"));
     }
     hosted::step_rows(&mut rows, capacity, envs.as_ref().map(|envs| &envs.values[..])).python()?;
     Ok(Shaped::new(rows, shape))

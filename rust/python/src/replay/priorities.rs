@@ -1,14 +1,11 @@
 //! How rows are drawn by priority.
 
-use pyo3::exceptions::PyAttributeError;
-use pyo3::prelude::*;
 use rlfast_core::replay::priorities::Priorities;
 
 use super::Replay;
-use crate::array::{Index, Shaped};
 use crate::columns::State;
-use crate::error::IntoPython as _;
 use crate::index::Remembering;
+use crate::prelude::*;
 use crate::segment_tree::SegmentTree;
 
 impl Replay {
@@ -19,7 +16,7 @@ impl Replay {
         question: impl FnOnce(&mut Priorities) -> T + Send,
     ) -> PyResult<T> {
         let answer = self.state.with(py, |state| state.options_mut().priorities_mut().map(question));
-        answer.ok_or_else(|| PyAttributeError::new_err("this buffer draws uniformly: it has no priorities"))
+        answer.ok_or_else(|| raised!(PyAttributeError, "this buffer draws uniformly: it has no priorities"))
     }
 }
 

@@ -1,24 +1,18 @@
 //! Reading rows: drawn ones, or those of an index.
 
-use numpy::npyffi::types::npy_intp;
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::provenance::Provenance;
 use rlfast_core::replay::session::Selection;
 use rlfast_core::replay::view::ColumnView;
-use rlfast_core::vectors;
 
 use super::Replay;
-use crate::array::{self, Index, RegionKeeper, Shaped};
+use crate::array::Dims;
 use crate::batch::with_fields;
 use crate::columns::{KeyPath, State};
-use crate::error::IntoPython as _;
 use crate::gather::Allocated;
 use crate::index::Remembering;
-use crate::items::Items;
+use crate::prelude::*;
 
 /// The fields of rows that a caller requests.
 #[derive(Clone, Copy, Default)]
@@ -28,7 +22,7 @@ pub(crate) struct Request<'a, 'py> {
     /// How many rows are stacked into one; None is the buffer's own number.
     pub stack: Option<usize>,
     /// Arrays to be filled.
-    pub out: Option<&'a Bound<'py, PyAny>>,
+    pub out: Option<&'a Object<'py>>,
 }
 
 impl Replay {
@@ -77,7 +71,7 @@ impl Replay {
         index: Index,
         keys: Option<Items<String>>,
         stack_num: Option<usize>,
-        out: Option<&Bound<'py, PyAny>>,
+        out: Option<&Object<'py>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let request = Request { keys: keys.as_ref().map(|keys| &keys.0[..]), stack: stack_num, out };
         self.gathered(py, &index, request)
@@ -88,8 +82,8 @@ impl Replay {
         &self,
         py: Python<'py>,
         batch_size: usize,
-        out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, Remembering)> {
+        out: Option<&Object<'py>>,
+    ) -> PyResult<(Object<'py>, Remembering)> {
         let mut index = vectors::filled(0, batch_size).python()?;
         let request = Request { out, ..Request::default() };
         let known = |engine: &mut Engine, index: &[i64]| Ok((engine.weights(index, None)?, engine.generations(index)?));
@@ -99,8 +93,7 @@ impl Replay {
         if let Some(weights) = weights {
             fields.set_item(pyo3::intern!(py, "weight"), Shaped::from(weights))?;
         }
-        let provenance = Provenance { index, generations: Some(generations), goals: None };
-        Ok((with_fields(&self.batch, fields)?, provenance.into()))
+        Ok((with_fields(&self.batch, fields)?, Provenance::of(index, generations).into()))
     }
 
     #[pyo3(signature = (batch_size, ring = None))]
@@ -113,7 +106,7 @@ impl Replay {
         Ok(self.state.over(py, batch_size.saturating_mul(32), draw).python()?.into())
     }
 
-    fn view<'py>(&self, py: Python<'py>, path: KeyPath) -> PyResult<Bound<'py, PyAny>> {
+    fn view<'py>(&self, py: Python<'py>, path: KeyPath) -> PyResult<Object<'py>> {
         // What there is to copy, if it is not stored as such.
         let bytes = self.state.with(py, |state| state.engine().column_bytes(&path.0)).python()?;
         let look = |state: &mut State| {
@@ -122,29 +115,11 @@ impl Replay {
         };
         let (columns, at, total, view) = self.state.over(py, bytes, look).python()?;
         let column = &columns.schema.columns()[at];
-        let ColumnView { region, offset, stride, stored } = view;
-        let mut dims = vec![total as npy_intp];
-        dims.extend(column.leaf.shape.iter().map(|&n| n as npy_intp));
+        let ColumnView { region, offset, stride, writable } = view;
+        let mut dims = Dims::new(&[total as npy_intp], &column.leaf.shape)?;
         let mut strides = array::packed_strides(&dims, column.leaf.itemsize);
         strides[0] = stride as npy_intp;
-        let writable = stored && !matches!(column.leaf.root(), "obs" | "terminated" | "truncated" | "done");
-        let data = region.at(offset);
-        let keeper = Bound::new(py, RegionKeeper::new(region))?.into_any();
+        let (data, keeper) = (region.at(offset), array::keeper(py, region)?);
         array::over(column.dtype.descr.bind(py), &mut dims, Some(&mut strides), data, writable, keeper)
-    }
-
-    fn set_column(&self, py: Python<'_>, path: KeyPath, values: &Bound<'_, PyAny>) -> PyResult<()> {
-        let root = path.0.first().cloned().unwrap_or_default();
-        let column = self.view(py, path)?;
-        if matches!(root.as_str(), "obs" | "obs_next" | "terminated" | "truncated" | "done") {
-            return Err(PyValueError::new_err(format!("{root} cannot be overwritten in place; use load")));
-        }
-        let wanted = column.getattr("shape")?;
-        let got = values.getattr("shape")?;
-        if !wanted.eq(&got)? {
-            return Err(PyValueError::new_err(format!("the column has shape {wanted}, got {got}")));
-        }
-        py.import("numpy")?.call_method1("copyto", (column, values))?;
-        Ok(())
     }
 }

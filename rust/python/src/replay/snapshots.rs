@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rlfast_core::replay::{Replay as Engine, snapshot};
 
 use super::Replay;
-use crate::error::IntoPython as _;
+use crate::prelude::*;
 
 impl Replay {
     /// Restores the engine and the Python columns; nothing changes if either fails.

@@ -1,19 +1,15 @@
 //! Writing rows.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pyo3::exceptions::PyIndexError;
-use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 
 use super::{LastAdded, Replay};
-use crate::array::{Index, Shaped, vector};
+use crate::array::vector;
 use crate::columns::{Columns, State};
-use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
-use crate::items::Items;
+use crate::error::SchemaMismatch;
+use crate::prelude::*;
 use crate::rows::{AddedArrays, RowSources};
 
 impl Replay {
@@ -75,7 +71,7 @@ impl Replay {
 fn ring_numbers(rings: Index) -> PyResult<Vec<usize>> {
     let rings = rings.values;
     if let Some(bad) = rings.iter().find(|&&r| r < 0) {
-        return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
+        return Err(raised!(PyIndexError, "ring {bad} is not there; rings count from 0"));
     }
     Ok(rings.into_iter().map(|r| r as usize).collect()) // in the memory of the first
 }
@@ -134,7 +130,7 @@ impl Replay {
         Ok(self.state.with(py, |state| state.engine().have_obs_next(&index.values)).python()?.into())
     }
 
-    fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {
+    fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Object<'py>, u64, usize)> {
         let running = |state: &mut State| {
             let engine = state.engine();
             Result::Ok((engine.running(ring)?.clone(), engine.rings()[ring].offset(), engine.scalar_reward()))
@@ -152,7 +148,7 @@ impl Replay {
         &self,
         py: Python<'_>,
         ring: usize,
-        episode_return: &Bound<'_, PyAny>,
+        episode_return: &Object<'_>,
         length: u64,
         start: usize,
     ) -> PyResult<()> {

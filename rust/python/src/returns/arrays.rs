@@ -1,13 +1,12 @@
 //! Arrays of numbers and flags as the kernels read and write them.
 
 use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::marker::Ungil;
-use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 use rlfast_core::returns::Floats;
 
 use super::Object;
+use crate::prelude::*;
 
 /// Elements from which on work takes several milliseconds, so that others should have the interpreter meanwhile.
 const LONG: usize = 1 << 23;
@@ -50,7 +49,7 @@ impl<'py> Input<'py, bool> {
 pub(super) fn roll_out(rewards: &Object<'_>) -> PyResult<Vec<usize>> {
     let shape = array("rewards", rewards)?.shape().to_vec();
     if shape.is_empty() {
-        return Err(PyValueError::new_err("rewards: got a single number, wanted [T] or [T, N]"));
+        return Err(raised!(PyValueError, "rewards: got a single number, wanted [T] or [T, N]"));
     }
     Ok(shape)
 }
@@ -80,7 +79,7 @@ fn fitting<'py, T: Element>(
         Wanted::Rows(rows) if array.len() != rows => format!("one for each of {rows} rewards"),
         _ => return Input::new(array),
     };
-    Err(PyValueError::new_err(format!("{name}: got shape {:?}, wanted {wanted}", array.shape())))
+    Err(raised!(PyValueError, "{name}: got shape {:?}, wanted {wanted}", array.shape()))
 }
 
 /// An array of either float type.
@@ -119,7 +118,7 @@ pub(super) fn away<R: Ungil>(py: Python<'_>, elements: usize, work: impl FnOnce(
 pub(super) fn array<'a, 'py>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
     object.cast().map_err(|_| {
         let got = object.get_type();
-        PyTypeError::new_err(format!("{name}: got {got}, wanted an array"))
+        raised!(PyTypeError, "{name}: got {got}, wanted an array")
     })
 }
 
@@ -130,6 +129,6 @@ pub(super) fn typed<'a, 'py, T: Element>(
     let untyped = array(name, object)?;
     untyped.cast().map_err(|_| {
         let (got, wanted) = (untyped.dtype(), numpy::dtype::<T>(object.py()));
-        PyTypeError::new_err(format!("{name}: got dtype {got}, wanted {wanted}"))
+        raised!(PyTypeError, "{name}: got dtype {got}, wanted {wanted}")
     })
 }

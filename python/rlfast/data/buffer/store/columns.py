@@ -299,7 +299,7 @@ class Columns:
             if path in self.objects:
                 self.objects[path][:] = array
             elif path[0] not in _LOADED:
-                self.core.set_column(path, array)
+                np.copyto(self.core.view(path), array)
 
     def _reload(self, arrays: Leaves, live: tuple[list[int], list[int]]) -> None:
         core = self.core

@@ -1,0 +1,17 @@
+//! What nearly every module of the binding uses.
+
+pub use std::sync::Arc;
+
+pub use numpy::npyffi::types::npy_intp;
+pub use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
+pub use pyo3::prelude::*;
+pub use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+pub use rlfast_core::vectors;
+
+pub(crate) use crate::array::{self, ArrayRef, Index, NewArray, Shaped};
+pub(crate) use crate::error::{IntoPython as _, mismatch, raised};
+pub(crate) use crate::items::Items;
+pub(crate) use crate::shared::Shared;
+
+/// Any object of Python's.
+pub type Object<'py> = Bound<'py, PyAny>;
