@@ -11,6 +11,11 @@ pub struct Source {
     pub numbers: *const u64,
 }
 
+// SAFETY: the addresses are followed only by functions whose callers promise that they are good.
+unsafe impl Send for Source {}
+// SAFETY: as above.
+unsafe impl Sync for Source {}
+
 impl Source {
     /// A source of zeros.
     pub const ZEROS: Self = Self::rows(std::ptr::null(), 0);
@@ -23,8 +28,9 @@ impl Source {
     }
 
     /// Returns the address of row `k`.
+    #[must_use]
     #[inline]
-    pub(crate) fn row(self, k: usize) -> *const u8 {
+    pub fn row(self, k: usize) -> *const u8 {
         if self.ptr.is_null() { self.ptr } else { self.ptr.wrapping_offset(self.stride * k as isize) }
     }
 

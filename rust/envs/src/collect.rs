@@ -29,6 +29,19 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// Returns the limit with a name: "steps" and "episodes" have one number, "quotas" one for each environment.
+    ///
+    /// # Errors
+    /// `Value` for another name, or another count of numbers.
+    pub fn named(name: &str, numbers: Vec<i64>) -> Result<Self> {
+        match (name, &numbers[..]) {
+            ("steps", &[left]) if left >= 0 => Ok(Self::Steps(left as usize)),
+            ("episodes", &[left]) if left >= 0 => Ok(Self::Episodes(left as usize)),
+            ("quotas", _) => Ok(Self::Quotas(numbers)),
+            _ => Err(Error::Value(format!("a limit is of steps, episodes or quotas, got {name} of {numbers:?}"))),
+        }
+    }
+
     fn reached(&self, ready: &[usize]) -> bool {
         match self {
             Self::Steps(missing) | Self::Episodes(missing) => *missing == 0,

@@ -1,19 +1,23 @@
 //! NumPy arrays: making them, reading them, and lending them memory of ours.
 
 use std::any::Any;
-use std::ops::{Deref, DerefMut};
 use std::os::raw::{c_int, c_void};
 
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO};
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
+use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{Element, PyArray1, PyArrayMethods as _};
+use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
 use pyo3::ffi;
-use pyo3::types::PyInt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList};
 use rlfast_core::convert::NumberType;
 use rlfast_core::{recycle, vectors};
 
-use crate::prelude::*;
+use crate::error::{IntoPython as _, raised};
+
+/// Any object of Python's.
+pub type Object<'py> = Bound<'py, PyAny>;
 
 /// Axes that every NumPy supports.
 pub const NPY_MAXDIMS: usize = 32;
@@ -122,6 +126,14 @@ impl<'a> ArrayRef<'a> {
     }
 }
 
+/// Whether an object is exactly a float, an int or a bool of Python's.
+#[inline]
+pub fn is_plain_number(value: &Object<'_>) -> bool {
+    value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyBool>()
+}
+
 /// A NumPy scalar as an array of no axes; None for another object.
 pub fn from_scalar<'py>(object: &Object<'py>) -> PyResult<Option<Object<'py>>> {
     let py = object.py();
@@ -196,7 +208,8 @@ pub fn empty<'py>(
 fn plain<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &mut [npy_intp]) -> PyResult<(Object<'py>, *mut u8)> {
     // SAFETY: NumPy allocates the memory.
     let array = unsafe { described(descr, dims, None, std::ptr::null_mut(), 0)? };
-    let data = ArrayRef::of(&array).expect("invariant: an array").data();
+    // SAFETY: the array that was made just now.
+    let data = unsafe { (*array.as_ptr().cast::<PyArrayObject>()).data.cast() };
     Ok((array, data))
 }
 
@@ -219,8 +232,11 @@ pub fn over<'py>(
     }
 }
 
+/// An array of this dtype and shape; without strides, its elements are in C order.
+///
 /// # Safety
 /// `data` is null, for memory of NumPy's own, or good for the array while it lives.
+#[inline]
 unsafe fn described<'py>(
     descr: &Bound<'py, PyArrayDescr>,
     dims: &mut [npy_intp],
@@ -240,38 +256,18 @@ unsafe fn described<'py>(
     }
 }
 
-/// The lengths of the axes of an array.
-pub struct Dims {
-    room: [npy_intp; NPY_MAXDIMS],
-    count: usize,
-}
+/// Room for the lengths of the axes of an array.
+pub type Axes = [npy_intp; NPY_MAXDIMS];
 
-impl Dims {
-    /// The axes of an index, and after them those of a row.
-    #[inline]
-    pub fn new(index: &[npy_intp], row: &[usize]) -> PyResult<Self> {
-        let (mut room, count) = ([0; NPY_MAXDIMS], index.len() + row.len());
-        if count > NPY_MAXDIMS {
-            return Err(raised!(PyValueError, "an array has at most {NPY_MAXDIMS} axes, these rows need {count}"));
-        }
-        room[..index.len()].copy_from_slice(index);
-        room[index.len()..count].iter_mut().zip(row).for_each(|(axis, &length)| *axis = length as npy_intp);
-        Ok(Self { room, count })
+/// The axes of an index and those of a row, one after the other.
+pub fn join<'a>(index: &[npy_intp], row: &[usize], room: &'a mut Axes) -> PyResult<&'a mut [npy_intp]> {
+    let count = index.len() + row.len();
+    if count > NPY_MAXDIMS {
+        return Err(raised!(PyValueError, "an array has at most {NPY_MAXDIMS} axes, these rows need {count}"));
     }
-}
-
-impl Deref for Dims {
-    type Target = [npy_intp];
-
-    fn deref(&self) -> &[npy_intp] {
-        &self.room[..self.count]
-    }
-}
-
-impl DerefMut for Dims {
-    fn deref_mut(&mut self) -> &mut [npy_intp] {
-        &mut self.room[..self.count]
-    }
+    room[..index.len()].copy_from_slice(index);
+    room[index.len()..count].iter_mut().zip(row).for_each(|(axis, &length)| *axis = length as npy_intp);
+    Ok(&mut room[..count])
 }
 
 /// A 1-d array of values. (`PyArray1::from_slice` panics where there is no memory.)
@@ -293,7 +289,10 @@ impl<'py, T: Element> NewArray<'py, T> {
     /// Makes an array of a shape.
     #[inline]
     pub fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
-        let (array, data) = plain(&T::get_dtype(py), &mut Dims::new(&[], shape)?)?;
+        let mut dims = [0; NPY_MAXDIMS];
+        let dims = &mut dims[..shape.len()];
+        dims.iter_mut().zip(shape).for_each(|(axis, &length)| *axis = length as npy_intp);
+        let (array, data) = plain(&T::get_dtype(py), dims)?;
         Ok(Self { array, data: data.cast(), len: shape.iter().product() })
     }
 

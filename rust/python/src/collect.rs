@@ -49,7 +49,7 @@ pub fn collect<'py>(
     network: Option<&Network>,
     obs: &Object<'py>,
     ready: Index,
-    limit: &Bound<'py, PyTuple>,
+    limit: (String, Index),
     explore: Option<Exploration<'py>>,
     draws: Option<numpy::PyReadonlyArrayDyn<'py, f32>>,
     real: Option<Real<'py>>,
@@ -63,7 +63,8 @@ pub fn collect<'py>(
     let now = after.items();
     now.iter_mut().zip(given.as_array()).for_each(|(to, &number)| *to = number);
     let draws = draws.map(|draws| copied(draws.as_slice()?).python()).transpose()?;
-    let mut running = CollectState { obs: now, ready: ids(&ready.values).python()?, limit: read_limit(limit)? };
+    let limit = Limit::named(&limit.0, limit.1.values).python()?;
+    let mut running = CollectState { obs: now, ready: ids(&ready.values).python()?, limit };
     let done = match (explore, &draws, &real, uniform) {
         (Some((epsilon, count, bit_generator)), None, None, None) => locked(&bit_generator, |source| {
             work(py, envs, replay, network, &mut running, Acting::Epsilon { epsilon, count, source })
@@ -87,10 +88,8 @@ pub fn collect<'py>(
         (None, Some(draws), None, None) => work(py, envs, replay, network, &mut running, Drawn::Clocks(draws))?,
         (None, None, None, None) => work(py, envs, replay, network, &mut running, Drawn::Greatest)?,
         _ => {
-            return Err(raised!(
-                PyValueError,
-                "give explore, draws or uniform, and explore and uniform not for real actions"
-            ));
+            let text = "give explore, draws or uniform, and explore and uniform not for real actions";
+            return Err(raised!(PyValueError, "{text}"));
         }
     };
     let numbers = |rows: &[usize]| vector(py, &rows.iter().map(|&row| row as i64).collect::<Vec<_>>());
@@ -115,15 +114,4 @@ fn work(
     let collect =
         |envs: &mut Box<dyn AnyVector>, state: &mut State| run(&mut **envs, state.rows_mut(), network, running, acting);
     envs.vector().detached_with(py, replay.state(), collect).python()
-}
-
-fn read_limit(limit: &Bound<'_, PyTuple>) -> PyResult<Limit> {
-    let kind: String = limit.get_item(0)?.extract()?;
-    let value = limit.get_item(1)?;
-    match kind.as_str() {
-        "steps" => Ok(Limit::Steps(value.extract()?)),
-        "episodes" => Ok(Limit::Episodes(value.extract()?)),
-        "quotas" => Ok(Limit::Quotas(value.extract::<Index>()?.values)),
-        other => Err(raised!(PyValueError, "a limit is of steps, episodes or quotas, got {other}")),
-    }
 }

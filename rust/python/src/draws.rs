@@ -6,13 +6,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 
-use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::types::PyCapsule;
 use rlfast_core::rng::draws::{BitSource, bounded, epsilon_greedy, masked, scaled};
 
 use crate::prelude::*;
-
-type Integers<'py> = Bound<'py, PyArray1<i64>>;
 
 /// The head of NumPy's `bitgen_t`.
 #[repr(C)]
@@ -94,22 +91,18 @@ fn largest_below(bound: u32) -> PyResult<u32> {
 
 /// What `np.random.randint(0, bound, count)` would draw from its bit generator, whose stream moves as far.
 #[pyfunction]
-pub fn randint<'py>(bit_generator: &Object<'py>, bound: u32, count: usize) -> PyResult<Integers<'py>> {
+pub fn randint(bit_generator: &Object<'_>, bound: u32, count: usize) -> PyResult<Shaped<i64>> {
     let largest = largest_below(bound)?;
     let mut drawn = vectors::filled(0, count).python()?;
     if largest > 0 {
         locked(bit_generator, |source| masked(source, largest, &mut drawn))?;
     }
-    Ok(PyArray1::from_vec(bit_generator.py(), drawn))
+    Ok(drawn.into())
 }
 
 /// What `generator.integers(bound)` would draw from each of the bit generators, one after the other, whose streams move as far.
 #[pyfunction]
-pub fn integers_of_each<'py>(
-    py: Python<'py>,
-    bit_generators: Items<Object<'py>>,
-    bound: u32,
-) -> PyResult<Integers<'py>> {
+pub fn integers_of_each(bit_generators: Items<Object<'_>>, bound: u32) -> PyResult<Shaped<i64>> {
     let largest = largest_below(bound)?;
     let mut drawn = vectors::filled(0, bit_generators.0.len()).python()?;
     if largest > 0 {
@@ -117,27 +110,20 @@ pub fn integers_of_each<'py>(
             *value = locked(bit_generator, |source| bounded(source, bound))?;
         }
     }
-    Ok(PyArray1::from_vec(py, drawn))
+    Ok(drawn.into())
 }
 
 /// What `(generator.random(len(sizes)) * sizes).astype(int)` would draw, whose stream moves as far.
 #[pyfunction]
-pub fn uniform_below<'py>(bit_generator: &Object<'py>, sizes: PyReadonlyArray1<'py, i64>) -> PyResult<Integers<'py>> {
-    let mut drawn = vectors::collected(sizes.as_array().iter().copied()).python()?;
-    locked(bit_generator, |source| scaled(source, &mut drawn))?;
-    Ok(PyArray1::from_vec(bit_generator.py(), drawn))
+pub fn uniform_below(bit_generator: &Object<'_>, mut sizes: Index) -> PyResult<Index> {
+    locked(bit_generator, |source| scaled(source, &mut sizes.values))?;
+    Ok(sizes)
 }
 
 /// Returns a new array of the `greedy` actions, each replaced with probability `eps` by one drawn uniformly from `0 .. actions`.
 #[pyfunction]
-pub fn explore<'py>(
-    bit_generator: &Object<'py>,
-    eps: f64,
-    actions: u32,
-    greedy: PyReadonlyArray1<'py, i64>,
-) -> PyResult<Integers<'py>> {
-    let mut chosen = vectors::collected(greedy.as_array().iter().copied()).python()?;
-    let mut explores = vectors::filled(false, chosen.len()).python()?;
-    locked(bit_generator, |source| epsilon_greedy(source, eps, actions, &mut chosen, &mut explores))?;
-    Ok(PyArray1::from_vec(bit_generator.py(), chosen))
+pub fn explore(bit_generator: &Object<'_>, eps: f64, actions: u32, mut greedy: Index) -> PyResult<Index> {
+    let mut explores = vectors::filled(false, greedy.values.len()).python()?;
+    locked(bit_generator, |source| epsilon_greedy(source, eps, actions, &mut greedy.values, &mut explores))?;
+    Ok(greedy)
 }

@@ -9,7 +9,7 @@ use rlfast_core::replay::plan::Plan;
 use rlfast_core::replay::session::Prepared;
 use rlfast_core::vectors::product;
 
-use crate::array::Dims;
+use crate::array::NPY_MAXDIMS;
 use crate::batch::nested;
 use crate::columns::Columns;
 use crate::prelude::*;
@@ -39,15 +39,16 @@ impl<'py> Allocated<'py> {
         for pair in pairs {
             let obs = &planned[pair.obs];
             let descr = columns.schema.columns()[obs.leaf].dtype.descr.bind(py);
-            let mut dims = Dims::new(&[rows as npy_intp], &obs.shape)?;
+            let mut room = [0; NPY_MAXDIMS];
+            let dims = array::join(&[rows as npy_intp], &obs.shape, &mut room)?;
             dims[1] += 1; // a frame more than obs, which shows the first frames of each row, and obs_next the last
-            let (block, dst) = array::empty(descr, &mut dims, product(&[rows, pair.bytes]).python()?)?;
+            let (block, dst) = array::empty(descr, dims, product(&[rows, pair.bytes]).python()?)?;
             dims[1] -= 1;
-            let mut strides = array::packed_strides(&dims, descr.itemsize());
+            let mut strides = array::packed_strides(dims, descr.itemsize());
             strides[0] = pair.bytes as npy_intp;
             for (at, first) in [(pair.obs, 0), (pair.next, pair.frame)] {
                 let (strides, data) = (Some(&mut strides[..]), dst.wrapping_add(first));
-                made.arrays[at] = Some(array::over(descr, &mut dims, strides, data, true, block.clone())?);
+                made.arrays[at] = Some(array::over(descr, dims, strides, data, true, block.clone())?);
             }
             made.outputs.push(Output { content: pair.block, stack: obs.stack, dst });
             made.bytes = made.bytes.saturating_add(pair.bytes * rows);
@@ -57,11 +58,12 @@ impl<'py> Allocated<'py> {
                 continue;
             }
             let descr = columns.schema.columns()[item.leaf].dtype.descr.bind(py);
-            let mut dims = Dims::new(shape, &item.shape)?;
+            let mut room = [0; NPY_MAXDIMS];
+            let dims = array::join(shape, &item.shape, &mut room)?;
             let bytes = product(&[item.bytes, rows]).python()?;
             let (array, dst) = match given(columns, plan, at, out)? {
-                Some(array) => checked(descr, &dims, array)?,
-                None => array::empty(descr, &mut dims, bytes)?,
+                Some(array) => checked(descr, dims, array)?,
+                None => array::empty(descr, dims, bytes)?,
             };
             made.outputs.push(Output { content: item.content, stack: item.stack, dst });
             made.bytes = made.bytes.saturating_add(bytes);

@@ -2,9 +2,11 @@
 //! that is beyond all memory: `range(10**13)` has that many.
 
 use pyo3::conversion::FromPyObjectOwned;
-use pyo3::types::PySequence;
+use pyo3::prelude::*;
+use pyo3::types::{PySequence, PyString};
+use rlfast_core::vectors;
 
-use crate::prelude::*;
+use crate::error::{IntoPython as _, raised};
 
 /// The items of a sequence.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods as _};
+use numpy::{PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _};
 use rlfast_core::convert::as_singles;
-use rlfast_core::nn::{Choice, Function, Network as Engine, Node, Weights};
+use rlfast_core::nn::{Choice, Network as Engine, Node, Part, Weights};
 use rlfast_core::source::Source;
 
 use crate::prelude::*;
@@ -122,34 +122,18 @@ impl Network {
 
 /// Reads a node, and adds the arrays of its weights to `kept`.
 fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<Node> {
-    let item = |at: usize| node.get_item(at);
-    let kind: String = item(0)?.extract()?;
-    match kind.as_str() {
-        "linear" => {
-            let (weight, bias) = (item(2)?, item(3)?);
-            let outputs = match weight.cast::<numpy::PyArrayDyn<f32>>()?.shape() {
-                &[outputs, _] => outputs,
-                other => return Err(raised!(PyValueError, "weights have two axes, got shape {other:?}")),
-            };
-            let bias = if bias.is_none() { None } else { Some(weights(&bias, kept)?) };
-            let weight = weights(&weight, kept)?;
-            Ok(Node::Linear { input: item(1)?.extract()?, weight, bias, outputs, relu: item(4)?.extract()? })
+    let part = |part: Object<'_>| {
+        if part.is_none() {
+            Ok(Part::Missing)
+        } else if let Ok(array) = part.cast::<PyUntypedArray>() {
+            let rows = if let &[rows, _] = array.shape() { Some(rows) } else { None };
+            Ok(Part::Weights(weights(&part, kept)?, rows))
+        } else {
+            part.extract().map(Part::Number)
         }
-        "constant" => Ok(Node::Constant { values: weights(&item(1)?, kept)? }),
-        "dueling" => Ok(Node::Dueling { advantage: item(1)?.extract()?, value: item(2)?.extract()? }),
-        "softmax" => {
-            let size = if node.len() > 2 { Some(item(2)?.extract()?) } else { None };
-            Ok(Node::Softmax { input: item(1)?.extract()?, size })
-        }
-        "expectation" => Ok(Node::Expectation { input: item(1)?.extract()?, values: weights(&item(2)?, kept)? }),
-        "mean" => Ok(Node::Mean { input: item(1)?.extract()?, size: item(2)?.extract()? }),
-        "product" => Ok(Node::Product { input: item(1)?.extract()?, values: weights(&item(2)?, kept)? }),
-        "sum" => Ok(Node::Sum { inputs: [item(1)?.extract()?, item(2)?.extract()?] }),
-        name => {
-            let numbers = node.iter().skip(2).map(|number| number.extract()).collect::<PyResult<Vec<_>>>()?;
-            Ok(Node::Map { input: item(1)?.extract()?, function: Function::named(name, &numbers).python()? })
-        }
-    }
+    };
+    let parts = node.iter().skip(1).map(part).collect::<PyResult<Vec<_>>>()?;
+    Node::described(node.get_item(0)?.extract()?, &parts).python()
 }
 
 /// The floats of an array, which is kept.

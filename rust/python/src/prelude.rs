@@ -1,4 +1,4 @@
-//! What nearly every module of the binding uses.
+//! What nearly every module of the binding uses. The modules that these things are from do not use this one.
 
 pub use std::sync::Arc;
 
@@ -8,10 +8,7 @@ pub use pyo3::prelude::*;
 pub use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 pub use rlfast_core::vectors;
 
-pub(crate) use crate::array::{self, ArrayRef, Index, NewArray, Shaped};
+pub(crate) use crate::array::{self, ArrayRef, Index, NewArray, Object, Shaped};
 pub(crate) use crate::error::{IntoPython as _, mismatch, raised};
 pub(crate) use crate::items::Items;
 pub(crate) use crate::shared::Shared;
-
-/// Any object of Python's.
-pub type Object<'py> = Bound<'py, PyAny>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyOSError;
 use rlfast_envs::process::{self, Ask, die_with};
 
-use crate::array::{Dims, over};
+use crate::array::{NPY_MAXDIMS, over};
 use crate::prelude::*;
 
 /// The longest wait between two checks for signals and for the other side.
@@ -56,12 +56,13 @@ impl Slab {
             return Err(raised!(PyTypeError, "{dtype} holds Python objects, which cannot be shared"));
         }
         let data = self.memory.rows_of(offset, dtype.itemsize(), dtype.alignment(), &shape.0).python()?;
-        let mut dims = Dims::new(&[], &shape.0)?;
+        let mut room = [0; NPY_MAXDIMS];
+        let dims = array::join(&[], &shape.0, &mut room)?;
         let keeper = match lease {
             Some(lease) => lease.into_any(),
             None => array::keeper(py, self.memory.clone())?,
         };
-        over(dtype, &mut dims, None, data, true, keeper)
+        over(dtype, dims, None, data, true, keeper)
     }
 
     fn notes<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {

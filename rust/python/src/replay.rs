@@ -55,8 +55,11 @@ impl Replay {
         &self.state
     }
 
-    fn each_ring<T: Send>(&self, py: Python<'_>, look: impl Fn(&Ring) -> T + Send) -> Vec<T> {
-        self.state.with(py, |state| state.engine().rings().iter().map(look).collect())
+    /// A number of each ring.
+    fn each_ring(&self, py: Python<'_>, look: fn(&Ring) -> usize) -> Shaped<i64> {
+        self.state
+            .with(py, |state| state.engine().rings().iter().map(|ring| look(ring) as i64).collect::<Vec<_>>())
+            .into()
     }
 }
 
@@ -130,7 +133,7 @@ impl Replay {
 
     #[getter]
     fn offsets(&self, py: Python<'_>) -> Vec<usize> {
-        self.each_ring(py, Ring::offset)
+        self.state.with(py, |state| state.engine().rings().iter().map(Ring::offset).collect())
     }
 
     #[getter]
@@ -186,10 +189,10 @@ impl Replay {
     }
 
     fn sizes(&self, py: Python<'_>) -> Shaped<i64> {
-        self.each_ring(py, |ring| ring.live() as i64).into()
+        self.each_ring(py, Ring::live)
     }
 
     fn cursors(&self, py: Python<'_>) -> Shaped<i64> {
-        self.each_ring(py, |ring| ring.cursor() as i64).into()
+        self.each_ring(py, Ring::cursor)
     }
 }

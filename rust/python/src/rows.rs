@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Arguments;
 
 use pyo3::ffi;
-use pyo3::types::{PyBool, PyFloat, PyInt};
+use pyo3::types::{PyBool, PyFloat};
 use rlfast_core::convert::{as_single, put_float, put_integer};
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
@@ -75,13 +75,18 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        self.schema.find(&mut self.finder(py, rows, out), fields)
+        out.found.start(self.schema.columns().len(), rows.unwrap_or(1));
+        match rows {
+            None => self.schema.find(&mut Finder::<true> { columns: self, py, rows: 1, out }, fields),
+            Some(rows) => self.schema.find(&mut Finder::<false> { columns: self, py, rows, out }, fields),
+        }
     }
 
     /// As `find`, for one row whose values are given in the order of `KEYWORDS`; a missing value is None.
     #[inline]
     pub fn find_listed(&self, py: Python<'_>, values: &Listed<'_, '_>, out: &mut RowSources) -> PyResult<()> {
-        self.schema.find_listed(&mut self.finder(py, None, out), values)
+        out.found.start(self.schema.columns().len(), 1);
+        self.schema.find_listed(&mut Finder::<true> { columns: self, py, rows: 1, out }, values)
     }
 
     /// As `find`, for a step of `rows` environments in the order of `STEP`.
@@ -92,25 +97,20 @@ impl Columns {
         rows: usize,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        self.schema.find_step(&mut self.finder(py, Some(rows), out), values)
-    }
-
-    #[inline]
-    fn finder<'a, 'py>(&'a self, py: Python<'py>, rows: Option<usize>, out: &'a mut RowSources) -> Finder<'a, 'py> {
-        out.found.start(self.schema.columns().len(), rows.unwrap_or(1));
-        Finder { columns: self, py, rows, out }
+        out.found.start(self.schema.columns().len(), rows);
+        self.schema.find_step(&mut Finder::<false> { columns: self, py, rows, out }, values)
     }
 }
 
-/// Finds rows in dicts and batches.
-struct Finder<'a, 'py> {
+/// Finds rows in dicts and batches: `ONE` without a leading axis, or several along it. The compiler makes code for one row.
+struct Finder<'a, 'py, const ONE: bool> {
     columns: &'a Columns,
     py: Python<'py>,
-    rows: Option<usize>,
+    rows: usize,
     out: &'a mut RowSources,
 }
 
-impl<'py> Host for Finder<'_, 'py> {
+impl<'py, const ONE: bool> Host for Finder<'_, 'py, ONE> {
     type Fields = Bound<'py, PyDict>;
     type Value = Object<'py>;
     type Error = PyErr;
@@ -148,7 +148,8 @@ impl<'py> Host for Finder<'_, 'py> {
 
     #[inline]
     fn take(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
-        let (py, rows, column) = (self.py, self.rows, &self.columns.schema.columns()[at]);
+        let (py, column) = (self.py, &self.columns.schema.columns()[at]);
+        let rows = if ONE { None } else { Some(self.rows) };
         if let Some(array) = ArrayRef::of(value) {
             // SAFETY: the caller keeps the array alive.
             unsafe { self.out.found.place(at, column, given(py, array, column), rows) }.python()?;
@@ -172,15 +173,15 @@ impl<'py> Host for Finder<'_, 'py> {
     }
 
     fn take_flat(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
-        let Some((array, rows)) = ArrayRef::of(value).zip(self.rows) else { return self.take(at, value) };
+        let Some(array) = ArrayRef::of(value) else { return self.take(at, value) };
         let column = &self.columns.schema.columns()[at];
         // SAFETY: the caller keeps the array alive.
-        unsafe { self.out.found.place_flat(at, column, given(self.py, array, column), rows) }.python()
+        unsafe { self.out.found.place_flat(at, column, given(self.py, array, column), self.rows) }.python()
     }
 
     fn take_numbers(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
         let column = &self.columns.schema.columns()[at];
-        self.out.found.place_singles(at, column, singles(value, column, self.rows.unwrap_or(1))).python()
+        self.out.found.place_singles(at, column, singles(value, column, self.rows)).python()
     }
 
     #[inline]
@@ -239,10 +240,7 @@ fn singles(value: &Object<'_>, column: &Column, rows: usize) -> Option<Vec<f32>>
 
 /// Exactly a float, an int or a bool of Python's.
 fn single(value: &Object<'_>) -> Option<f32> {
-    let plain = value.is_exact_instance_of::<PyBool>()
-        || value.is_exact_instance_of::<PyFloat>()
-        || value.is_exact_instance_of::<PyInt>();
-    plain.then(|| value.extract::<f64>().ok().and_then(as_single)).flatten()
+    array::is_plain_number(value).then(|| value.extract::<f64>().ok().and_then(as_single)).flatten()
 }
 
 /// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.

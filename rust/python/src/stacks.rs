@@ -1,6 +1,7 @@
 //! Stacks of frames: arrays whose frames a replay buffer recognises without reading them.
 
 use numpy::{PyReadonlyArray1, PyUntypedArrayMethods as _};
+use rlfast_core::source::Source;
 use rlfast_envs::frames::{StackRing, Stacks};
 
 use crate::array::{over, packed_strides};
@@ -37,23 +38,6 @@ fn into_array<'py>(stacks: Stacks, descr: &Bound<'py, PyArrayDescr>, shape: &[np
     over(descr, &mut dims, Some(&mut strides), data, false, Bound::new(descr.py(), FrameStacks(stacks))?.into_any())
 }
 
-/// Frames, or stacks, that a caller gives.
-struct Given {
-    data: *const u8,
-    stride: isize,
-}
-
-// SAFETY: the address is followed only while the caller, who is attached, keeps the array.
-unsafe impl Send for Given {}
-// SAFETY: as above.
-unsafe impl Sync for Given {}
-
-impl Given {
-    fn parts(&self) -> (*const u8, isize) {
-        (self.data, self.stride)
-    }
-}
-
 /// The newest frames of some environments.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct FrameRing {
@@ -66,28 +50,21 @@ pub struct FrameRing {
 
 impl FrameRing {
     /// Reads an array of `count` rows of the shape `inner`.
-    fn given(&self, py: Python<'_>, value: &Object<'_>, count: usize, inner: &[npy_intp]) -> PyResult<Given> {
+    fn given(&self, py: Python<'_>, value: &Object<'_>, count: usize, inner: &[npy_intp]) -> PyResult<Source> {
         let wanted = || -> Vec<npy_intp> { [&[count as npy_intp], inner].concat() };
         let Some(array) = ArrayRef::of(value) else {
-            return Err(raised!(
-                PyTypeError,
-                "an array of shape {:?} is wanted here, got {}",
-                wanted(),
-                value.get_type()
-            ));
+            let (shape, kind) = (wanted(), value.get_type());
+            return Err(raised!(PyTypeError, "an array of shape {shape:?} is wanted here, got {kind}"));
         };
         let (dims, strides, descr) = (array.dims(), array.strides(), array.dtype(py));
         if dims != wanted() || !descr.is_equiv_to(self.descr.bind(py)) {
-            let (shape, own) = (wanted(), self.descr.bind(py));
-            return Err(raised!(
-                PyValueError,
-                "an array of shape {shape:?} and dtype {own} is wanted here, got {dims:?} and {descr}"
-            ));
+            let wanted = format!("shape {:?} and dtype {}", wanted(), self.descr.bind(py));
+            return Err(raised!(PyValueError, "an array of {wanted} is wanted here, got {dims:?} and {descr}"));
         }
         if strides[1..] != packed_strides(inner, descr.itemsize()) && !array.is_contiguous() {
             return Err(raised!(PyValueError, "frames must be contiguous: use np.ascontiguousarray"));
         }
-        Ok(Given { data: array.data(), stride: strides[0] })
+        Ok(Source::rows(array.data(), strides[0]))
     }
 
     /// The environments with these numbers, and how many are meant.
@@ -110,7 +87,7 @@ impl FrameRing {
         if dtype.has_object() {
             return Err(raised!(PyTypeError, "{dtype} holds Python objects, which are no frames"));
         }
-        let frame = rlfast_core::vectors::product(&[&shape.0[..], &[dtype.itemsize()]].concat()).python()?;
+        let frame = vectors::product(&[&shape.0[..], &[dtype.itemsize()]].concat()).python()?;
         if shape.0.len() > MAX_AXES {
             return Err(raised!(PyValueError, "frames need a shape of at most {MAX_AXES} axes, got {:?}", shape.0));
         }
@@ -136,11 +113,8 @@ impl FrameRing {
             Some(fresh) => Some(fresh.as_slice()?),
             None => None,
         };
-        let push = |ring: &mut StackRing| {
-            let (data, stride) = given.parts();
-            // SAFETY: `given` is an array of a frame for each environment, which the caller keeps.
-            unsafe { ring.push(envs.as_deref(), data, stride, fresh) }
-        };
+        // SAFETY: `given` is an array of a frame for each environment, which the caller keeps.
+        let push = |ring: &mut StackRing| unsafe { ring.push(envs.as_deref(), given, fresh) };
         let stacks = self.ring.with(py, push).python()?;
         self.array(py, stacks)
     }
@@ -157,12 +131,8 @@ impl FrameRing {
         let (envs, count) = self.environments(py, ids)?;
         let inner = [&[self.stack as npy_intp], &self.shape[..]].concat();
         let given = self.given(py, stacks, count, &inner)?;
-        let set = |ring: &mut StackRing| {
-            let (data, stride) = given.parts();
-            // SAFETY: `given` is an array of a stack for each environment, which the caller keeps.
-            unsafe { ring.set(envs.as_deref(), data, stride) }
-        };
-        self.ring.with(py, set).python()
+        // SAFETY: `given` is an array of a stack for each environment, which the caller keeps.
+        self.ring.with(py, |ring| unsafe { ring.set(envs.as_deref(), given) }).python()
     }
 }
 

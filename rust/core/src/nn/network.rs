@@ -107,6 +107,67 @@ pub enum Node {
     },
 }
 
+/// A part of the description of a node.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// None.
+    Missing,
+    /// A number: of a slot, a size, a flag, or the argument of a function.
+    Number(f64),
+    /// Weights, and the number of rows of a matrix.
+    Weights(Weights, Option<usize>),
+}
+
+impl Part {
+    fn size(self) -> Result<usize> {
+        match self {
+            Self::Number(size) if size >= 0.0 && size.fract() == 0.0 => Ok(size as usize),
+            other => value_error!("a slot or a size is a whole number, got {other:?}"),
+        }
+    }
+
+    fn weights(self) -> Result<Weights> {
+        if let Self::Weights(weights, _) = self {
+            Ok(weights)
+        } else {
+            value_error!("weights are an array, got {self:?}")
+        }
+    }
+}
+
+impl Node {
+    /// Returns the node of a description: its name, such as "linear" or that of a function, its first slot, and what else it has.
+    ///
+    /// # Errors
+    /// `Value` for an unknown name, or for other parts than the node has.
+    pub fn described(name: &str, parts: &[Part]) -> Result<Self> {
+        let Some((input, rest)) = parts.split_first() else { return value_error!("{name} needs its parts") };
+        Ok(match (name, rest) {
+            ("constant", []) => Self::Constant { values: input.weights()? },
+            ("linear", &[Part::Weights(weight, rows), bias, Part::Number(relu)]) => {
+                let Some(outputs) = rows else { return value_error!("the weights of a layer have two axes") };
+                let bias = if let Part::Missing = bias { None } else { Some(bias.weights()?) };
+                Self::Linear { input: input.size()?, weight, bias, outputs, relu: relu != 0.0 }
+            }
+            ("dueling", [value]) => Self::Dueling { advantage: input.size()?, value: value.size()? },
+            ("softmax", []) => Self::Softmax { input: input.size()?, size: None },
+            ("softmax", [size]) => Self::Softmax { input: input.size()?, size: Some(size.size()?) },
+            ("expectation", [values]) => Self::Expectation { input: input.size()?, values: values.weights()? },
+            ("mean", [size]) => Self::Mean { input: input.size()?, size: size.size()? },
+            ("product", [values]) => Self::Product { input: input.size()?, values: values.weights()? },
+            ("sum", [other]) => Self::Sum { inputs: [input.size()?, other.size()?] },
+            _ => {
+                let number = |part: &Part| match *part {
+                    Part::Number(number) => Ok(number as f32),
+                    other => value_error!("{name} takes numbers, got {other:?}"),
+                };
+                let numbers = rest.iter().map(number).collect::<Result<Vec<_>>>()?;
+                Self::Map { input: input.size()?, function: Function::named(name, &numbers)? }
+            }
+        })
+    }
+}
+
 /// A network whose weights somebody else keeps.
 #[derive(Clone, Debug)]
 pub struct Network {

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Choice, Function, Network, Node, Weights};
+use super::{Choice, Function, Network, Node, Part, Weights};
 use crate::pool;
 use crate::rng::Stream;
 
@@ -358,4 +358,30 @@ fn networks_that_cannot_be_are_refused() {
     assert!(network.forward(&[0.0; 2], &[2], &mut [&mut [0.0; 2]]).is_err());
     assert!(network.choose(&[0.0; 2], Choice::Greatest, &mut [0; 2]).is_err());
     assert!(network.choose(&[0.0; 2], Choice::Clocks(&[1.0]), &mut [0]).is_err());
+}
+
+#[test]
+fn nodes_are_made_of_their_descriptions() {
+    let numbers = [0.5_f32; 6];
+    // SAFETY: the numbers outlive the nodes.
+    let weights = unsafe { Weights::new(numbers.as_ptr(), numbers.len()) }.unwrap();
+    let (slot, matrix, vector) = (Part::Number(0.0), Part::Weights(weights, Some(3)), Part::Weights(weights, None));
+    let linear = Node::described("linear", &[slot, matrix, Part::Missing, Part::Number(1.0)]).unwrap();
+    assert!(matches!(linear, Node::Linear { input: 0, bias: None, outputs: 3, relu: true, .. }));
+    assert!(matches!(Node::described("constant", &[vector]), Ok(Node::Constant { .. })));
+    assert!(matches!(Node::described("softmax", &[slot]), Ok(Node::Softmax { size: None, .. })));
+    assert!(matches!(Node::described("softmax", &[slot, Part::Number(2.0)]), Ok(Node::Softmax { size: Some(2), .. })));
+    let clamp = Node::described("clamp", &[slot, Part::Number(-1.0), Part::Number(1.0)]).unwrap();
+    assert!(matches!(clamp, Node::Map { function: Function::Clamp(-1.0, 1.0), .. }));
+    for (name, parts) in [
+        ("linear", &[][..]),
+        ("linear", &[slot, vector, Part::Missing, Part::Number(0.0)]),
+        ("mean", &[slot, Part::Number(0.5)]),
+        ("mean", &[Part::Missing, Part::Number(2.0)]),
+        ("product", &[slot, slot]),
+        ("tanh", &[slot, vector]),
+        ("nothing", &[slot]),
+    ] {
+        assert!(Node::described(name, parts).is_err(), "{name} {parts:?}");
+    }
 }

@@ -45,11 +45,6 @@ pub struct Incoming {
     cast: Vec<Vec<u8>>,
 }
 
-// SAFETY: the addresses are followed only by functions whose callers promise that they are good.
-unsafe impl Send for Incoming {}
-// SAFETY: as above.
-unsafe impl Sync for Incoming {}
-
 impl Incoming {
     /// Forgets what was found, for `rows` rows of so many columns of zeros.
     #[inline]

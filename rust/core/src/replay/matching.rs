@@ -106,17 +106,18 @@ impl<D> Schema<D> {
     ///
     /// # Errors
     /// As [`Self::find`].
+    #[inline]
     pub fn find_listed<H: Host>(
         &self,
         host: &mut H,
         values: &[Option<&H::Value>; KEYWORDS.len()],
     ) -> Result<(), H::Error> {
-        // Keys of nodes count on from those of a transition; `done` is not listed, and never missing.
-        if let Some(other) = self.root().iter().find(|node| node.key > OBS_NEXT) {
-            return refuse!("{} is missing", self.keys()[other.key]);
+        if let Some(other) = self.beside() {
+            return refuse!("{other} is missing");
         }
-        for (k, (&name, &value)) in KEYWORDS.iter().zip(values).enumerate() {
-            match (self.place(LISTED[k]), value) {
+        for k in 0..KEYWORDS.len() {
+            let name = KEYWORDS[k];
+            match (self.place(LISTED[k]), values[k]) {
                 (Some(at), Some(value)) => match &self.root()[at].kind {
                     Kind::Leaf(at) => host.take(*at, value)?,
                     Kind::Foreign => return refuse!("{name} is kept outside the columns"),

@@ -108,6 +108,8 @@ pub struct Schema<D> {
     save_obs_next: bool,
     /// Where each key of a transition is among the outermost nodes.
     places: [Option<usize>; TRANSITION_KEYS.len()],
+    /// The key of a column that no step by keywords has.
+    beside: Option<usize>,
     /// Whether a row is linked to the next one's `obs`.
     linked: bool,
 }
@@ -119,7 +121,16 @@ impl<D: Clone> Schema<D> {
     pub fn new(save_obs_next: bool) -> Self {
         let keys = TRANSITION_KEYS.map(str::to_owned).to_vec();
         let (root, finals) = (Vec::new(), Vec::new());
-        Self { keys, columns: Vec::new(), root, finals, save_obs_next, places: Default::default(), linked: false }
+        Self {
+            keys,
+            columns: Vec::new(),
+            root,
+            finals,
+            save_obs_next,
+            places: Default::default(),
+            beside: None,
+            linked: false,
+        }
     }
 
     /// Returns this schema with more columns, and with the keys at `foreign`, whose values the caller stores. `flag` is
@@ -164,6 +175,8 @@ impl<D: Clone> Schema<D> {
         }
         arranged.columns = columns;
         arranged.places = std::array::from_fn(|key| arranged.root.iter().position(|node| node.key == key));
+        let last = TRANSITION_KEYS.iter().position(|&key| key == "obs_next");
+        arranged.beside = arranged.root.iter().map(|node| node.key).find(|&key| Some(key) > last);
         Ok(arranged)
     }
 
@@ -267,6 +280,13 @@ impl<D> Schema<D> {
     #[inline]
     pub fn may_lack_next(&self) -> bool {
         self.save_obs_next && self.linked
+    }
+
+    /// Returns a top-level key of none of the keys of a transition up to `obs_next`.
+    #[must_use]
+    #[inline]
+    pub fn beside(&self) -> Option<&str> {
+        self.beside.map(|key| self.keys[key].as_str())
     }
 
     /// Returns where a key of [`TRANSITION_KEYS`] is among the top-level nodes.

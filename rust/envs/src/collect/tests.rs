@@ -351,3 +351,14 @@ fn resets_within_a_step_are_those_after_it() {
     assert!(after.0.returns.len() > ENVS, "episodes ended");
     assert_eq!(within, after);
 }
+
+#[test]
+fn limits_have_names() {
+    assert_eq!(Limit::named("steps", vec![3]).unwrap(), Limit::Steps(3));
+    assert_eq!(Limit::named("episodes", vec![0]).unwrap(), Limit::Episodes(0));
+    assert_eq!(Limit::named("quotas", vec![2, 0]).unwrap(), Limit::Quotas(vec![2, 0]));
+    for (name, numbers) in [("steps", vec![]), ("steps", vec![-1]), ("episodes", vec![1, 2]), ("rows", vec![1])] {
+        let error = Limit::named(name, numbers).unwrap_err().to_string();
+        assert!(error.contains("steps, episodes or quotas"), "{error}");
+    }
+}

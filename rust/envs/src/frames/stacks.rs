@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rlfast_core::error::{Error, Result};
 use rlfast_core::recycle::{Block, Recycler};
+use rlfast_core::source::Source;
 use rlfast_core::vectors::product;
 
 /// The most frames of a stack.
@@ -179,24 +180,17 @@ impl StackRing {
     /// If an environment does not exist, or there are not as many flags.
     ///
     /// # Safety
-    /// Each environment occurs once, and the frame of the `k`-th of them is readable at `frames + k * stride`.
-    pub unsafe fn push(
-        &mut self,
-        envs: Option<&[usize]>,
-        frames: *const u8,
-        stride: isize,
-        fresh: Option<&[bool]>,
-    ) -> Result<Stacks> {
+    /// Each environment occurs once, and the frame of the `k`-th of them is readable as row `k` of `frames`.
+    pub unsafe fn push(&mut self, envs: Option<&[usize]>, frames: Source, fresh: Option<&[bool]>) -> Result<Stacks> {
         let count = envs.map_or(self.envs(), <[_]>::len);
         assert!(fresh.is_none_or(|fresh| fresh.len() == count), "a flag for each environment");
         let fresh = fresh.filter(|fresh| fresh.contains(&true));
-        let frames = |k: usize| frames.wrapping_offset(k as isize * stride);
         match (envs, fresh, self.at) {
             (None, None, Some(at)) if at + self.stack < self.slots => {
                 let (frame, newest) = (self.frame, self.stack * self.frame);
                 for (env, lane) in self.lanes.iter_mut().enumerate() {
                     // SAFETY: the caller promises the frame; its place in the lane was never shown.
-                    unsafe { copy(frames(env), lane.at(newest), frame) };
+                    unsafe { copy(frames.row(env), lane.at(newest), frame) };
                     lane.offset += frame;
                     lane.numbers.rotate_left(1);
                     lane.numbers[self.stack - 1] = number();
@@ -205,7 +199,7 @@ impl StackRing {
             }
             // SAFETY: the caller's promise.
             _ => unsafe {
-                self.move_on(envs, |k, is_newest| (is_newest || fresh.is_some_and(|f| f[k])).then(|| frames(k)))?
+                self.move_on(envs, |k, is_newest| (is_newest || fresh.is_some_and(|f| f[k])).then(|| frames.row(k)))?
             },
         }
         self.stacks(envs)
@@ -221,14 +215,13 @@ impl StackRing {
     ///
     /// # Safety
     /// As `push`, for whole stacks.
-    pub unsafe fn set(&mut self, envs: Option<&[usize]>, stacks: *const u8, stride: isize) -> Result<()> {
+    pub unsafe fn set(&mut self, envs: Option<&[usize]>, stacks: Source) -> Result<()> {
         let places: Vec<usize> = envs.map_or_else(|| (0..self.envs()).collect(), <[_]>::to_vec);
         let numbers = places.iter().flat_map(|_| (0..self.stack).map(|_| number()));
         let made = Stacks::empty(places.len(), self.stack, self.frame, numbers)?;
         for (k, &env) in places.iter().enumerate() {
-            let from = stacks.wrapping_offset(k as isize * stride);
             // SAFETY: the caller promises the stack; the new memory is not known to others yet.
-            unsafe { copy(from, made.data().add(k * made.stride), made.stride) };
+            unsafe { copy(stacks.row(k), made.data().add(k * made.stride), made.stride) };
             self.lanes[env] = self.lane_of(&made, k);
         }
         self.at = None;

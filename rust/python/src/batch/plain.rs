@@ -104,12 +104,7 @@ fn of_dict<'py>(dict: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: us
 /// A list or tuple of numbers, or of dicts.
 fn of_sequence<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
     let Some(items) = stacking::items(value) else { return Ok(Plain::Unknown) };
-    let is_plain = |item: &Object<'_>| {
-        item.is_exact_instance_of::<PyFloat>()
-            || item.is_exact_instance_of::<PyInt>()
-            || item.is_exact_instance_of::<PyBool>()
-    };
-    if !items.iter().all(is_plain) {
+    if !items.iter().all(array::is_plain_number) {
         return of_rows(Some(items), batch);
     }
     let array = array::from_any(value)?;

@@ -28,13 +28,13 @@ impl Replay {
     }
 
     #[getter]
-    fn tree(&self, py: Python<'_>) -> PyResult<SegmentTree> {
-        Ok(SegmentTree::of(self.state.clone(), self.with_priorities(py, |priorities| priorities.tree().len())?))
+    fn stale_updates(&self, py: Python<'_>) -> u64 {
+        self.state.with(py, |state| state.engine().priorities().map_or(0, Priorities::stale))
     }
 
     #[getter]
-    fn stale_updates(&self, py: Python<'_>) -> u64 {
-        self.state.with(py, |state| state.engine().priorities().map_or(0, Priorities::stale))
+    fn tree(&self, py: Python<'_>) -> PyResult<SegmentTree> {
+        Ok(SegmentTree::of(self.state.clone(), self.with_priorities(py, |priorities| priorities.tree().len())?))
     }
 
     #[getter]

@@ -7,7 +7,7 @@ use rlfast_core::replay::session::Selection;
 use rlfast_core::replay::view::ColumnView;
 
 use super::Replay;
-use crate::array::Dims;
+use crate::array::NPY_MAXDIMS;
 use crate::batch::with_fields;
 use crate::columns::{KeyPath, State};
 use crate::gather::Allocated;
@@ -116,10 +116,11 @@ impl Replay {
         let (columns, at, total, view) = self.state.over(py, bytes, look).python()?;
         let column = &columns.schema.columns()[at];
         let ColumnView { region, offset, stride, writable } = view;
-        let mut dims = Dims::new(&[total as npy_intp], &column.leaf.shape)?;
-        let mut strides = array::packed_strides(&dims, column.leaf.itemsize);
+        let mut room = [0; NPY_MAXDIMS];
+        let dims = array::join(&[total as npy_intp], &column.leaf.shape, &mut room)?;
+        let mut strides = array::packed_strides(dims, column.leaf.itemsize);
         strides[0] = stride as npy_intp;
         let (data, keeper) = (region.at(offset), array::keeper(py, region)?);
-        array::over(column.dtype.descr.bind(py), &mut dims, Some(&mut strides), data, writable, keeper)
+        array::over(column.dtype.descr.bind(py), dims, Some(&mut strides), data, writable, keeper)
     }
 }

@@ -31,7 +31,8 @@ fn stacks_equal_those_of_a_plain_model_and_never_change() {
             let fresh: Vec<bool> = named.iter().map(|_| kind % 3 == 1 && random.next_u64().is_multiple_of(2)).collect();
             let frames: Vec<u8> = named.iter().flat_map(|&env| [value(env); FRAME]).collect();
             // SAFETY: a frame for each environment.
-            let stacks = unsafe { ring.push(some, frames.as_ptr(), FRAME as isize, Some(&fresh)) }.unwrap();
+            let stacks =
+                unsafe { ring.push(some, Source::rows(frames.as_ptr(), FRAME as isize), Some(&fresh)) }.unwrap();
             for (k, &env) in named.iter().enumerate() {
                 let line = &mut model[env];
                 line.remove(0);
@@ -60,7 +61,7 @@ fn frames_of_one_number_are_equal_and_shift_by_one() {
     let push = |ring: &mut StackRing, value: u8, envs: Option<&[usize]>, fresh: Option<&[bool]>| {
         let frames = [value; 2 * FRAME];
         // SAFETY: a frame for each of two environments.
-        unsafe { ring.push(envs, frames.as_ptr(), FRAME as isize, fresh) }.unwrap()
+        unsafe { ring.push(envs, Source::rows(frames.as_ptr(), FRAME as isize), fresh) }.unwrap()
     };
     let first = push(&mut ring, 1, None, Some(&[true, true]));
     assert!((1..STACK).all(|j| first.numbers[j] == first.numbers[0]));
@@ -86,7 +87,7 @@ fn stacks_can_be_set_and_put_among_others() {
     let mut ring = StackRing::new(3, STACK, FRAME).unwrap();
     let given: Vec<u8> = (0..(2 * STACK * FRAME) as u8).collect();
     // SAFETY: two stacks.
-    unsafe { ring.set(Some(&[2, 0]), given.as_ptr(), (STACK * FRAME) as isize) }.unwrap();
+    unsafe { ring.set(Some(&[2, 0]), Source::rows(given.as_ptr(), (STACK * FRAME) as isize)) }.unwrap();
     let all = ring.stacks(None).unwrap();
     assert_eq!(shown(&all), [given[STACK * FRAME..].to_vec(), vec![0; STACK * FRAME], given[..STACK * FRAME].to_vec()]);
     let part = ring.stacks(Some(&[2])).unwrap();
