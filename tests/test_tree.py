@@ -1,6 +1,7 @@
 """The shape of the package and its dependencies; import-linter checks the layers of Python (`make lint`)."""
 
 import ast
+import re
 import tomllib
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
@@ -102,6 +103,48 @@ def test_a_circle_would_be_seen(tmp_path: Path, line: str) -> None:
     assert circle(imported(tmp_path, "package")) == []
     (inner / "b.py").write_text(line)
     assert set(circle(imported(tmp_path, "package"))) >= {"package.inner.a", "package.inner.b"}
+
+
+RUST_PATH = re.compile(r"\b(crate|(?:super::)*super)((?:::\w+)*)(?:::\{([^}]*)\})?")
+
+
+def used(source: Path) -> dict[str, set[str]]:
+    """The modules beside them that the modules of a Rust crate use, each with what is inside it; tests aside."""
+    files = {path.relative_to(source).with_suffix("").parts: path for path in source.rglob("*.rs")}
+    modules = {parts[:-1] if parts[-1] in {"lib", "mod"} else parts: path for parts, path in files.items()}
+    uses: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        if module[-1:] == ("tests",):
+            continue
+        text = re.sub("//.*", "", path.read_text()).split("#[cfg(test)]\nmod tests {")[0]
+        for root, inner, names in RUST_PATH.findall(text):
+            above = () if root == "crate" else module[: -root.count("super")]
+            for name in names.split(",") if names else [""]:
+                there = (*above, *inner.split("::")[1:], *name.strip().split("::"))
+                while there not in modules:
+                    there = there[:-1]
+                shared = next((k for k, pair in enumerate(zip(module, there, strict=False)) if len({*pair}) == 2), None)
+                if shared is not None:
+                    uses.setdefault("::".join(module[: shared + 1]), set()).add("::".join(there[: shared + 1]))
+    return uses
+
+
+@pytest.mark.parametrize("crate", ["core", "data", "envs", "python"])
+def test_no_modules_of_a_crate_use_each_other_in_a_circle(crate: str) -> None:
+    assert circle(used(ROOT / "rust" / crate / "src")) == []
+
+
+@pytest.mark.parametrize("line", ["use crate::outer::a::Name;", "use super::a;", "fn f() { super::a::g(); }"])
+def test_a_circle_of_a_crate_would_be_seen(tmp_path: Path, line: str) -> None:
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    (tmp_path / "lib.rs").write_text("mod outer;")
+    (tmp_path / "outer.rs").write_text("mod a;\nmod b;\nuse a::Name;")
+    (outer / "a.rs").write_text("use super::b::{Other, Third};\nuse super::Outer;")
+    (outer / "b.rs").write_text(f"// {line}\n#[cfg(test)]\nmod tests {{\n    {line}\n}}")
+    assert circle(used(tmp_path)) == []
+    (outer / "b.rs").write_text(line)
+    assert set(circle(used(tmp_path))) == {"outer::a", "outer::b"}
 
 
 def sources() -> list[Path]:
