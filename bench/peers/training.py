@@ -126,19 +126,30 @@ def sac(library: str, adam: Adam, *, hidden: int = 256, lr: float = 3e-4, **opti
     )
 
 
-def td3(library: str, adam: Adam, *, hidden: int = 256, lr: float = 1e-3, **options: Any) -> Any:
+def td3(
+    library: str,
+    adam: Adam,
+    kind: str = "TD3Policy",
+    *,
+    hidden: int = 256,
+    lr: float = 1e-3,
+    obs: int = 3,
+    act: int = 1,
+    bound: float = 2.0,
+    **options: Any,
+) -> Any:
     common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
     sizes = [hidden, hidden]
-    actor = continuous.Actor(common.Net(3, hidden_sizes=sizes), 1)
-    critics = [continuous.Critic(common.Net(3, 1, concat=True, hidden_sizes=sizes)) for _ in range(2)]
-    return import_module(f"{library}.policy").TD3Policy(
+    actor = continuous.Actor(common.Net(obs, hidden_sizes=sizes), act)
+    critics = [continuous.Critic(common.Net(obs, act, concat=True, hidden_sizes=sizes)) for _ in range(2)]
+    return getattr(import_module(f"{library}.policy"), kind)(
         actor=actor,
         actor_optim=adam(lr)(actor.parameters()),
         critic=critics[0],
         critic_optim=adam(lr)(critics[0].parameters()),
         critic2=critics[1],
         critic2_optim=adam(lr)(critics[1].parameters()),
-        action_space=gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32),
+        action_space=gymnasium.spaces.Box(-bound, bound, (act,), np.float32),
         **options,
     )
 
@@ -160,20 +171,7 @@ def redq(library: str, adam: Adam, *, hidden: int = 256, **options: Any) -> Any:
 
 
 def td3_bc(library: str, adam: Adam, **options: Any) -> Any:
-    common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
-    sizes = [256, 256]
-    actor = continuous.Actor(common.Net(OBS, hidden_sizes=sizes), ACT)
-    critics = [continuous.Critic(common.Net(OBS, ACT, concat=True, hidden_sizes=sizes)) for _ in range(2)]
-    return import_module(f"{library}.policy").TD3BCPolicy(
-        actor=actor,
-        actor_optim=adam(3e-4)(actor.parameters()),
-        critic=critics[0],
-        critic_optim=adam(3e-4)(critics[0].parameters()),
-        critic2=critics[1],
-        critic2_optim=adam(3e-4)(critics[1].parameters()),
-        action_space=gymnasium.spaces.Box(-1.0, 1.0, (ACT,), np.float32),
-        **options,
-    )
+    return td3(library, adam, "TD3BCPolicy", lr=3e-4, obs=OBS, act=ACT, bound=1.0, **options)
 
 
 def cql(library: str, adam: Adam, **options: Any) -> Any:

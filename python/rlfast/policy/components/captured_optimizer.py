@@ -156,15 +156,15 @@ def capture(optim: Optimizer) -> bool:
     :param optim: the optimizer.
     :return: whether it has made a step, and so has its state.
     """
+    captured: CapturedStep | None = getattr(optim, "captured", None)
+    if captured is not None:
+        captured.refresh()
+        return True
     if not any(_moved(optim, group) for group in optim.param_groups):
         return False
-    captured: CapturedStep | None = getattr(optim, "captured", None)
-    if captured is None:
-        if not hasattr(optim, "captured"):
-            optim.register_load_state_dict_post_hook(_forget)
-        optim.captured = CapturedStep(optim)  # type: ignore[attr-defined]
-    else:
-        captured.refresh()
+    if not hasattr(optim, "captured"):
+        optim.register_load_state_dict_post_hook(_forget)
+    optim.captured = CapturedStep(optim)  # type: ignore[attr-defined]
     return True
 
 
