@@ -225,12 +225,6 @@ impl Shards {
         self.size
     }
 
-    /// Returns the number of different images.
-    #[must_use]
-    pub fn images(&self) -> usize {
-        self.pile.len()
-    }
-
     fn frame_bytes(&self) -> usize {
         self.size.map_or(0, |[height, width]| height * width)
     }
