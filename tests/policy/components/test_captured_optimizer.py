@@ -21,6 +21,7 @@ RARE = {  # seldom used, and quick to try without a graph
     "rmsprop upwards": lambda p: torch.optim.RMSprop(p, lr=0.05, weight_decay=0.2, eps=0.1, maximize=True),
     "sgd upwards": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.2, maximize=True),
     "tensor": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.1)),
+    "no momentum": lambda p: torch.optim.Adam(p, lr=0.1, betas=(0.0, 0.9)),
 }
 INPUT, TARGET = (torch.randn(8, size, generator=torch.Generator().manual_seed(size)) for size in (3, 2))
 
@@ -98,6 +99,26 @@ def test_what_the_loss_does_not_depend_on_stays(optim):
     problem.optim.captured.descend(problem.net(INPUT).square().mean(), None)
     assert (problem.net.bias.tolist(), unused.tolist()) == (bias, [1.0, 1.0])
     assert problem.net.weight.tolist() != weight
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_parameters_that_have_made_fewer_steps_have_corrections_of_their_own(dtype):
+    own, captured = ([nn.Parameter(torch.ones(2, dtype=dtype)) for _ in range(3)] for _ in range(2))
+    optims = [torch.optim.Adam(params, lr=0.1) for params in (own, captured)]
+    for used in (slice(0, 1), slice(0, 3), slice(0, 3)):
+        for params, optim in zip((own, captured), optims, strict=True):
+            optim.zero_grad()
+            sum((p**3).sum() for p in params[used]).backward()
+            optim.step()
+    for _ in range(3):
+        optims[0].zero_grad()
+        sum((p**3).sum() for p in own).backward()
+        optims[0].step()
+        assert capture(optims[1])
+        optims[1].captured.descend(sum((p**3).sum() for p in captured), None)
+    precision = {"rtol": 1e-5, "atol": 1e-6} if dtype is torch.float32 else {"rtol": 1e-7, "atol": 1e-9}
+    torch.testing.assert_close(captured, own, **precision)
+    assert [int(state["step"]) for state in optims[1].state.values()] == [6, 5, 5]
 
 
 def test_gradients_near_zero_are_clipped_as_torch_does():

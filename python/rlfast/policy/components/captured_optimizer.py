@@ -4,12 +4,12 @@ torch.compile does not take ``optim.step()`` into a larger graph. The functions 
 with tensor operations only. An optimizer may alternate between both, and its ``state_dict`` stays the same.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
-from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 from torch.optim.sgd import sgd
 
@@ -26,27 +26,45 @@ class CapturedGroup(NamedTuple):
     options: dict[str, Any]
     source: dict[str, Any]
     """The group of the optimizer."""
+    like: list[int]
+    """For each parameter, the place of the first one that has made as many steps."""
 
 
 def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
+    """Do a step of Adam (Kingma and Ba, arXiv:1412.6980, algorithm 1) or AdamW (arXiv:1711.05101, algorithm 2).
+
+    PyTorch's own ``adam`` would compute the powers of the bias corrections for each vector of parameters anew.
+    """
     options = group.options
-    adam(
-        params,
-        grads,
-        state["exp_avg"],
-        state["exp_avg_sq"],
-        state.get("max_exp_avg_sq", []),
-        state["step"],
-        foreach=False,
-        decoupled_weight_decay=options["decoupled_weight_decay"],
-        amsgrad=options["amsgrad"],
-        beta1=options["betas"][0],
-        beta2=options["betas"][1],
-        lr=group.lr,
-        weight_decay=options["weight_decay"],
-        eps=options["eps"],
-        maximize=options["maximize"],
-    )
+    (beta1, beta2), decay = options["betas"], options["weight_decay"]
+    corrections: dict[Any, tuple[torch.Tensor, torch.Tensor]] = {}
+    for i, (p, grad, step, like) in enumerate(zip(params, grads, state["step"], group.like, strict=True)):
+        step.add_(1)
+        shared = like, p.dtype
+        if shared not in corrections:
+            corrections[shared] = _bias_correction(step, beta1, p.dtype), _bias_correction(step, beta2, p.dtype)
+        correction1, correction2 = corrections[shared]
+        mean, mean_sq = state["exp_avg"][i], state["exp_avg_sq"][i]
+        slope = -grad if options["maximize"] else grad
+        if decay and options["decoupled_weight_decay"]:
+            p.mul_(1 - group.lr * decay)
+        elif decay:
+            slope = slope + decay * p
+        mean.lerp_(slope, 1 - beta1)
+        mean_sq.mul_(beta2).addcmul_(slope, slope, value=1 - beta2)
+        if options["amsgrad"]:
+            largest = state["max_exp_avg_sq"][i]
+            mean_sq = largest.copy_(torch.maximum(largest, mean_sq))
+        p.sub_(group.lr * correction1 * (mean / ((mean_sq * correction2).sqrt() + options["eps"])))
+
+
+def _bias_correction(step: torch.Tensor, beta: float, dtype: torch.dtype) -> torch.Tensor:
+    """Return the factor of a mean of Adam.
+
+    Inductor computes what has an exponential once, but powers again in each loop that uses them.
+    """
+    t = step if step.device.type == "mps" else step.double()  # MPS lacks float64
+    return (1 / (1 - torch.exp(t * math.log(beta))) if beta else torch.ones_like(t)).to(dtype)
 
 
 def _rmsprop(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
@@ -130,7 +148,9 @@ def _captured(optim: Optimizer, group: dict[str, Any]) -> CapturedGroup:
     names = [name for name, value in optim.state.get(params[0], {}).items() if value is not None]
     state = {name: [optim.state[p][name] for p in params] for name in names}
     options = group | {"lr": float(group["lr"])}  # a schedule may change a tensor in place
-    return CapturedGroup(params, state, torch.tensor(options["lr"], device=params[0].device), options, group)
+    counts = [float(step) for step in state.get("step", [])]
+    like = [counts.index(count) for count in counts]
+    return CapturedGroup(params, state, torch.tensor(options["lr"], device=params[0].device), options, group, like)
 
 
 def _moved(optim: Optimizer, group: dict[str, Any]) -> Tensors:
