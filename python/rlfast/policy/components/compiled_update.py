@@ -7,6 +7,7 @@ from torch import nn
 
 from rlfast.policy.components.captured_optimizer import capture, check_capturable
 from rlfast.utils.progress_bar import progress_note
+from rlfast.utils.runtime import products
 
 
 class CompiledUpdate:
@@ -33,7 +34,9 @@ class CompiledUpdate:
         self._update, self._optimizers = update, optimizers
         # isolate_recompiles gives each policy its own limit of recompilations; the overloads do not know it yet
         compiler: Any = torch.compile
-        self._graph = compiler(update, fullgraph=True, backend=self.backend, isolate_recompiles=True)
+        self._graph = compiler(
+            update, fullgraph=True, backend=self.backend, isolate_recompiles=True, **pass_options(self.backend)
+        )
         self._is_compiled = False
 
     def __call__(self, *args: Any) -> Any:
@@ -50,6 +53,18 @@ class CompiledUpdate:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy without the graph, which holds the networks that it was made of; a copy compiles its own."""
         return CompiledUpdate, (self._update, self._optimizers)
+
+
+def pass_options(backend: str) -> dict[str, Any]:
+    """Return arguments of ``torch.compile``: the quicker products of matrices, where there are any.
+
+    :param backend: the name of the compiler.
+    """
+    if backend != "inductor" or not products.is_quicker():
+        return {}
+    from rlfast.policy.components.graph_products import QuickProducts  # it takes a second to import
+
+    return {"options": {"post_grad_custom_post_pass": QuickProducts()}}
 
 
 def _allow_gradients() -> None:

@@ -1,14 +1,17 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.compiler import is_compiling
 
 from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.runtime.products import LEAST, sequential
 
 if TYPE_CHECKING:  # the default is Any, so that subclasses need not name the type of their state
     from typing_extensions import TypeVar as _TypeVar
@@ -143,6 +146,9 @@ class MLP(Placed):
     torch.Size([3, 2])
     """
 
+    _largest = 0
+    """The number of weights of the largest layer."""
+
     def __init__(
         self,
         input_dim: int,
@@ -173,6 +179,7 @@ class MLP(Placed):
             layers.append(linear_layer(sizes[-1], output_dim))
         self.output_dim = output_dim or sizes[-1]
         self.model = nn.Sequential(*layers)
+        self._largest = max((int(i) * int(o) for i, o in pairwise([*sizes, output_dim])), default=0)
         self.flatten_input = flatten_input
         if device is not None:
             self.to(device)
@@ -187,7 +194,8 @@ class MLP(Placed):
         x = placed_like(self.model, obs)
         if self.flatten_input and x.dim() != 2:
             x = x.flatten(1) if x.dim() > 1 else x[:, None]
-        out: torch.Tensor = self.model(x)
+        is_small = is_compiling() or len(x) * self._largest < LEAST
+        out: torch.Tensor = self.model(x) if is_small else sequential(self.model, x)
         return out
 
 

@@ -19,6 +19,7 @@ from rlfast.utils.net._quantile import (
 )
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, get_output_dim, size_of
+from rlfast.utils.runtime.products import linear
 
 __all__ = [
     "MLP",
@@ -164,9 +165,9 @@ class NoisyLinear(nn.Module):
         :return: ``[batch, out_features]``.
         """
         if not self.training:
-            return functional.linear(x, self.mu_W, self.mu_bias)
+            return linear(x, self.mu_W, self.mu_bias)
         weight = torch.addcmul(self.mu_W, self.sigma_W, torch.outer(self.eps_q, self.eps_p))
-        return functional.linear(x, weight, torch.addcmul(self.mu_bias, self.sigma_bias, self.eps_q))
+        return linear(x, weight, torch.addcmul(self.mu_bias, self.sigma_bias, self.eps_q))
 
 
 class IntrinsicCuriosityModule(Placed):

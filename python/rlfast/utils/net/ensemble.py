@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveFloat, PositiveInt, UnitFloat, validate_arguments
+from rlfast.utils.runtime.products import ensemble_linear
 
 
 class EnsembleLayer(nn.Module):
@@ -56,9 +57,7 @@ class EnsembleLinear(EnsembleLayer):
             y = torch.matmul(x, self.weight)
             return y if self.bias_weights is None else y + self.bias_weights
         rows = x if x.dim() == 3 and len(x) == len(self.weight) else x.expand(len(self.weight), *x.shape[-2:])
-        if self.bias_weights is None:
-            return torch.bmm(rows, self.weight)
-        return torch.baddbmm(self.bias_weights, rows, self.weight)
+        return ensemble_linear(rows, self.weight, self.bias_weights)
 
     def extra_repr(self) -> str:
         """Return what is shown of the layer."""

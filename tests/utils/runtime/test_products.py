@@ -1,0 +1,221 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from rlfast.utils.net import _layers
+from rlfast.utils.net.common import MLP
+from rlfast.utils.net.ensemble import EnsembleLinear
+from rlfast.utils.runtime import products
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this PyTorch was built without oneDNN"
+)
+ZEN5 = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n"
+
+
+@pytest.fixture
+def quicker(monkeypatch):
+    """Every product of float32 goes to oneDNN; returns the shapes of those that went there."""
+    went, inner = [], products.multiplied
+
+    def multiplied(a, b, bias=None):
+        went.append((tuple(a.shape), tuple(b.shape)))
+        return inner(a, b, bias)
+
+    monkeypatch.setattr(products, "is_quicker", lambda: True)
+    monkeypatch.setattr(products, "LEAST", 0)
+    monkeypatch.setattr(products, "multiplied", multiplied)
+    return went
+
+
+def tensors(*shapes, dtype=torch.float32):
+    torch.manual_seed(0)
+    return [torch.randn(*shape, dtype=dtype, requires_grad=True) for shape in shapes]
+
+
+def same_with_gradients(function, expected, operands):
+    """Whether two functions have the same result, and the same gradients by all operands."""
+    results = []
+    for compute in (function, expected):
+        y = compute(*operands)
+        slope = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)
+        results.append([y, *torch.autograd.grad((y * slope).sum(), [x for x in operands if x is not None])])
+    torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (2, 4, 3)])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_linear_layer_is_that_of_torch(quicker, shape, has_bias):
+    x, weight, bias = tensors(shape, (7, 3), (7,))
+    same_with_gradients(products.linear, functional.linear, [x, weight, bias if has_bias else None])
+    rows = x.numel() // 3
+    assert quicker == [((rows, 3), (3, 7)), ((rows, 7), (7, 3)), ((3, rows), (rows, 7))]
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_layers_of_an_ensemble_are_those_of_torch(quicker, has_bias):
+    x, weight, bias = tensors((2, 5, 3), (2, 3, 7), (2, 1, 7))
+    expected = torch.bmm if not has_bias else lambda a, b, c: torch.baddbmm(c, a, b)
+    operands = [x, weight, bias] if has_bias else [x, weight]
+    same_with_gradients(lambda a, b, c=None: products.ensemble_linear(a, b, c), expected, operands)
+    assert len(quicker) == 3 * 2
+
+
+def test_a_layer_of_an_ensemble_is_multiplied_so(quicker):
+    EnsembleLinear(2, 3, 4)(torch.ones(5, 3))
+    assert quicker == [((5, 3), (3, 4))] * 2
+
+
+def test_gradients_of_gradients_are_those_of_torch(quicker):
+    operands = tensors((5, 3), (7, 3), (7,))
+
+    def penalty(linear):
+        y = torch.tanh(linear(*operands)).square().sum()
+        slopes = torch.autograd.grad(y, operands, create_graph=True)
+        return torch.autograd.grad(sum(slope.square().sum() for slope in slopes), operands)
+
+    torch.testing.assert_close(penalty(products.linear), penalty(functional.linear), rtol=1e-4, atol=1e-5)
+    assert len(quicker) > 3
+
+
+def test_a_gradient_of_one_number_everywhere(quicker):
+    x, weight, bias = tensors((5, 3), (7, 3), (7,))
+    products.linear(x, weight, bias).sum().backward()  # its gradient has no memory of its own
+    assert bias.grad.tolist() == [5.0] * 7
+    torch.testing.assert_close(weight.grad, x.detach().sum(0).expand(7, 3))
+    assert len(quicker) == 3
+
+
+def test_only_gradients_that_are_asked_for_are_multiplied(quicker):
+    x, weight, bias = tensors((5, 3), (7, 3), (7,))
+    products.linear(x.detach(), weight, bias).sum().backward()
+    assert len(quicker) == 2
+    with torch.no_grad():
+        assert not products.linear(x, weight, bias).requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")  # of PyTorch, where it differentiates forward
+def test_what_has_to_see_torchs_product_gets_it(quicker):
+    x, weight, bias = tensors((5, 3), (7, 3), (7,))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert products.linear(x, weight, bias).dtype == torch.bfloat16
+    torch.func.vmap(products.linear, (0, None, None))(x[:, None], weight, bias)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), torch.ones(5, 3))
+        assert torch.autograd.forward_ad.unpack_dual(products.linear(dual, weight, bias)).tangent is not None
+    products.linear(x[0], weight, bias)
+    products.linear(x.double(), weight.double(), bias.double())
+    assert products.linear(x.to("meta"), weight.to("meta"), bias.to("meta")).shape == (5, 7)
+    assert quicker == []
+
+
+def test_small_products_are_left_to_torch(quicker, monkeypatch):
+    monkeypatch.setattr(products, "LEAST", 5 * 3 * 7)
+    x, weight, ensemble = tensors((5, 3), (7, 3), (2, 3, 7))
+    products.linear(x[:4], weight, None)
+    products.ensemble_linear(x[:4].expand(2, 4, 3), ensemble, None)
+    assert quicker == []
+    products.linear(x, weight, None)
+    products.ensemble_linear(x.expand(2, 5, 3), ensemble, None)
+    assert len(quicker) == 3
+
+
+def test_where_torchs_own_is_as_quick_nothing_changes(quicker, monkeypatch):
+    monkeypatch.setattr(products, "is_quicker", lambda: False)
+    products.linear(*tensors((5, 3), (7, 3), (7,)))
+    products.ensemble_linear(*tensors((2, 5, 3), (2, 3, 7), (2, 1, 7)))
+    products.sequential(nn.Sequential(nn.Linear(3, 7)), torch.ones(5, 3))
+    assert quicker == []
+
+
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_layers_in_order_are_those_of_torch(quicker):
+    layers = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), Doubled(4, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
+    (x,) = tensors((5, 3))
+    same_with_gradients(
+        lambda x, *_: products.sequential(layers, x), lambda x, *_: layers(x), [x, *layers.parameters()]
+    )
+    assert len(quicker) == 2 * 3
+
+
+@pytest.mark.parametrize("part", [lambda layers: layers, lambda layers: layers[0]], ids=["all", "layer"])
+@pytest.mark.parametrize(
+    "watch",
+    [
+        lambda module, hook: module.register_forward_hook(hook),
+        lambda module, hook: module.register_forward_pre_hook(hook),
+        lambda module, hook: module.register_full_backward_hook(hook),
+        lambda module, hook: module.register_full_backward_pre_hook(hook),
+    ],
+)
+def test_hooks_are_called(quicker, part, watch):
+    layers, calls = nn.Sequential(nn.Linear(3, 4)), []
+    watch(part(layers), lambda *args: calls.append(args) or None)
+    (x,) = tensors((5, 3))
+    products.sequential(layers, x).sum().backward()
+    assert len(calls) == 1
+    assert quicker == []
+
+
+def test_hooks_of_all_modules_and_own_methods_are_called(quicker):
+    layers, calls = nn.Sequential(nn.Linear(3, 4)), []
+    hook = nn.modules.module.register_module_forward_hook(lambda module, *_: calls.append(module))
+    try:
+        products.sequential(layers, torch.ones(5, 3))
+    finally:
+        hook.remove()
+    assert calls == [layers[0], layers]
+    layers[0].forward = lambda x: x + 1
+    assert products.sequential(layers, torch.ones(5, 3)).tolist() == [[2.0] * 3] * 5
+    assert quicker == []
+
+
+def test_a_network_whose_layers_are_large_has_them_multiplied_so(quicker, monkeypatch):
+    monkeypatch.setattr(_layers, "LEAST", 5 * 4 * 6)
+    net = MLP(3, 2, hidden_sizes=[4, 6], linear_layer=nn.Linear)
+    assert [type(layer) for layer in net.model] == [nn.Linear, nn.ReLU] * 2 + [nn.Linear]
+    net(torch.ones(4, 3))
+    assert quicker == []
+    net(torch.ones(5, 3))
+    assert len(quicker) == 3
+    quicker.clear()
+    MLP(4, 6)(torch.ones(5, 4))
+    assert len(quicker) == 1
+
+
+@pytest.mark.parametrize(
+    ("processor", "capability", "expected"),
+    [
+        (ZEN5, "AVX512", True),
+        (ZEN5, "AVX2", False),
+        (ZEN5.replace("26", "25"), "AVX512", False),
+        (ZEN5.replace("AuthenticAMD", "GenuineIntel"), "AVX512", False),
+        ("AMD64 Family 26 Model 2 Stepping 1, AuthenticAMD", "AVX512", True),
+        ("AuthenticAMD", "AVX512", False),
+        ("AuthenticAMD family unknown", "AVX512", False),
+        ("", "AVX512", False),
+    ],
+)
+def test_the_processors_on_which_it_is_quicker(monkeypatch, processor, capability, expected):
+    monkeypatch.setattr(products, "_processor", lambda: processor)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert products.is_quicker.__wrapped__() is expected
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])
+def test_a_torch_without_the_operator_keeps_its_own(monkeypatch, error):
+    def multiplied(*_):
+        raise error
+
+    monkeypatch.setattr(products, "_processor", lambda: ZEN5)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    assert products.is_quicker.__wrapped__()
+    monkeypatch.setattr(products, "multiplied", multiplied)
+    assert not products.is_quicker.__wrapped__()
+    monkeypatch.setattr(products, "multiplied", lambda a, b: a @ b + 1)
+    assert not products.is_quicker.__wrapped__()
