@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 __all__ = [
     "AreaResize",
@@ -40,6 +41,7 @@ __all__ = [
     "get_num_threads",
     "grey",
     "integers_of_each",
+    "multiply",
     "native_envs",
     "randint",
     "set_num_threads",
@@ -348,6 +350,16 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Sets the largest number of threads that share work; the number of cores is a second bound. Raises a ValueError
     below 1."""
+
+def multiply(out: Tensor, a: Tensor, b: Tensor, bias: Tensor | None = None) -> None:
+    """Writes ``a @ b``, or ``a @ b + bias``, into ``out``, on one thread: float32 tensors on the CPU.
+
+    :param out: ``[i, k]``, or ``[m, i, k]`` for m products.
+    :param a: ``[i, j]``, or ``[m, i, j]``.
+    :param b: ``[j, k]``, or ``[m, j, k]``.
+    :param bias: ``[k]``, or None.
+    :raises SchemaMismatch: for other tensors.
+    """
 
 def randint(bit_generator: Any, bound: int, count: int) -> _Index:
     """Draws the numbers of ``np.random.randint(0, bound, count)`` from NumPy's bit generator."""

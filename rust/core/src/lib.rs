@@ -8,6 +8,7 @@ pub mod pack;
 pub mod pool;
 pub mod power;
 pub mod prefetch;
+pub mod products;
 pub mod recycle;
 pub mod replay;
 pub mod returns;

@@ -14,6 +14,7 @@ mod network;
 mod prelude;
 #[cfg(unix)]
 mod process;
+mod products;
 mod replay;
 mod returns;
 mod rows;
@@ -54,6 +55,8 @@ mod _core {
     #[cfg(unix)]
     #[pymodule_export]
     use super::process::{Lease, Slab, WorkerEndpoint, end_with};
+    #[pymodule_export]
+    use super::products::multiply;
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]

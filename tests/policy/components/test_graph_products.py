@@ -13,7 +13,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def quicker(monkeypatch):
     monkeypatch.setattr(products, "is_quicker", lambda: True)
-    monkeypatch.setattr(products, "LEAST", 2 * 3 * 4)
+    monkeypatch.setattr(products, "LEAST_OF_GRAPH", 2 * 3 * 4)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
 
 
 def replaced(function, *operands, tracing_mode="fake"):
@@ -24,18 +25,18 @@ def replaced(function, *operands, tracing_mode="fake"):
     QuickProducts()(graph.graph)
     graph.recompile()
     names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
-    return graph, [name for name in names if "mm" in name or "linear" in name or "add." in name]
+    return graph, [name for name in names if "mm" in name or "product" in name or "add." in name]
 
 
 @pytest.mark.parametrize(
     ("function", "shapes", "names"),
     [
-        (torch.mm, [(2, 3), (3, 4)], ["rlfast.linear.default"]),
-        (torch.addmm, [(4,), (2, 3), (3, 4)], ["rlfast.linear.default"]),
+        (torch.mm, [(2, 3), (3, 4)], ["rlfast.product.default"]),
+        (torch.addmm, [(4,), (2, 3), (3, 4)], ["rlfast.product.default"]),
         (torch.addmm, [(2, 4), (2, 3), (3, 4)], ["aten.addmm.default"]),
         (lambda a, b, c: torch.addmm(a, b, c, alpha=2), [(4,), (2, 3), (3, 4)], ["aten.addmm.default"]),
-        (torch.bmm, [(5, 2, 3), (5, 3, 4)], ["rlfast.bmm.default"]),
-        (torch.baddbmm, [(5, 1, 4), (5, 2, 3), (5, 3, 4)], ["rlfast.bmm.default", "aten.add.Tensor"]),
+        (torch.bmm, [(5, 2, 3), (5, 3, 4)], ["rlfast.product.default"]),
+        (torch.baddbmm, [(5, 1, 4), (5, 2, 3), (5, 3, 4)], ["rlfast.product.default", "aten.add.Tensor"]),
         (torch.mm, [(2, 3), (3, 3)], ["aten.mm.default"]),
         (torch.bmm, [(5, 1, 3), (5, 3, 4)], ["aten.bmm.default"]),
     ],
@@ -55,7 +56,7 @@ def test_products_of_other_numbers_stay():
 
 def test_a_size_that_may_vary_counts_as_in_the_first_call():
     graph, names = replaced(torch.mm, torch.ones(2, 3), torch.ones(3, 4), tracing_mode="symbolic")
-    assert names == ["rlfast.linear.default"]
+    assert names == ["rlfast.product.default"]
     assert graph(torch.ones(7, 3), torch.ones(3, 4)).tolist() == [[3.0] * 4] * 7
 
 
@@ -66,15 +67,20 @@ def test_the_graph_of_an_update_has_them():
     update = CompiledUpdate(lambda a, b: torch.relu(a @ b), list)
     result, code = run_and_get_code(update, x, weight)
     assert result.tolist() == [[3.0] * 4] * 2
-    assert "torch.ops.rlfast.linear.default(" in code[0]
+    assert "extern_kernels.rlfast_product(" in code[0]
 
 
 def test_graphs_are_as_before_where_it_is_not_quicker(monkeypatch):
     from rlfast.policy.components import compiled_update
     from rlfast.policy.components.graph_products import QuickProducts
 
+    key = "post_grad_custom_post_pass"
     assert compiled_update.pass_options("eager") == {}
-    quick = QuickProducts().uuid()
+    assert isinstance(compiled_update.pass_options("inductor")["options"][key], QuickProducts)
+    uuids = [QuickProducts().uuid()]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    uuids.append(QuickProducts().uuid())
     monkeypatch.setattr(products, "is_quicker", lambda: False)
-    assert compiled_update.pass_options("inductor") == {}
-    assert QuickProducts().uuid() != quick  # a cached graph is not taken for the other
+    uuids.append(QuickProducts().uuid())
+    assert key not in compiled_update.pass_options("inductor")["options"]
+    assert len({*uuids}) == 3  # a cached graph is not taken for another

@@ -3,6 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from rlfast import _core
 from rlfast.utils.net import _layers
 from rlfast.utils.net.common import MLP
 from rlfast.utils.net.ensemble import EnsembleLinear
@@ -14,15 +15,16 @@ pytestmark = pytest.mark.skipif(
 ZEN5 = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n"
 
 
-@pytest.fixture
-def quicker(monkeypatch):
-    """Every product of float32 goes to oneDNN; returns the shapes of those that went there."""
+@pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
+def quicker(monkeypatch, request):
+    """Every product of float32 suits; returns the shapes of those that were multiplied."""
     went, inner = [], products.multiplied
 
     def multiplied(a, b, bias=None):
         went.append((tuple(a.shape), tuple(b.shape)))
         return inner(a, b, bias)
 
+    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
     monkeypatch.setattr(products, "is_quicker", lambda: True)
     monkeypatch.setattr(products, "LEAST", 0)
     monkeypatch.setattr(products, "multiplied", multiplied)
@@ -59,12 +61,12 @@ def test_layers_of_an_ensemble_are_those_of_torch(quicker, has_bias):
     expected = torch.bmm if not has_bias else lambda a, b, c: torch.baddbmm(c, a, b)
     operands = [x, weight, bias] if has_bias else [x, weight]
     same_with_gradients(lambda a, b, c=None: products.ensemble_linear(a, b, c), expected, operands)
-    assert len(quicker) == 3 * 2
+    assert len(quicker) == 3
 
 
 def test_a_layer_of_an_ensemble_is_multiplied_so(quicker):
     EnsembleLinear(2, 3, 4)(torch.ones(5, 3))
-    assert quicker == [((5, 3), (3, 4))] * 2
+    assert quicker == [((2, 5, 3), (2, 3, 4))]
 
 
 def test_gradients_of_gradients_are_those_of_torch(quicker):
@@ -118,7 +120,7 @@ def test_small_products_are_left_to_torch(quicker, monkeypatch):
     assert quicker == []
     products.linear(x, weight, None)
     products.ensemble_linear(x.expand(2, 5, 3), ensemble, None)
-    assert len(quicker) == 3
+    assert len(quicker) == 2
 
 
 def test_where_torchs_own_is_as_quick_nothing_changes(quicker, monkeypatch):
@@ -208,14 +210,68 @@ def test_the_processors_on_which_it_is_quicker(monkeypatch, processor, capabilit
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])
-def test_a_torch_without_the_operator_keeps_its_own(monkeypatch, error):
-    def multiplied(*_):
+def test_without_onednns_operator_the_engine_is_used_or_torchs_own(monkeypatch, error):
+    def operator(*_):
         raise error
 
-    monkeypatch.setattr(products, "_processor", lambda: ZEN5)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    assert products.is_quicker.__wrapped__()
-    monkeypatch.setattr(products, "multiplied", multiplied)
-    assert not products.is_quicker.__wrapped__()
-    monkeypatch.setattr(products, "multiplied", lambda a, b: a @ b + 1)
-    assert not products.is_quicker.__wrapped__()
+    x, weight = torch.ones(2, 3), torch.ones(3, 4)
+    monkeypatch.setattr(products, "is_quicker", lambda: True)
+    assert products._has_onednn.__wrapped__()
+    monkeypatch.setattr(products, "_by_onednn", operator)
+    assert not products._has_onednn.__wrapped__()
+    monkeypatch.setattr(products, "_has_onednn", lambda: False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert products.multiplied(x, weight).tolist() == [[3.0] * 4] * 2
+    assert not products.suits(x, weight, 2**40, 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert products.suits(x, weight, 2**40, 1)
+
+
+def test_on_several_threads_only_larger_products_suit(monkeypatch):
+    x, weight = torch.ones(2, 3), torch.ones(3, 4)
+    monkeypatch.setattr(products, "is_quicker", lambda: True)
+    for threads, expected in ((1, [False, True, True, True]), (2, [False, False, False, True])):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        sizes = (99, 100, products.LEAST - 1, products.LEAST)
+        assert [products.suits(x, weight, size, 100) for size in sizes] == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shapes", [[(5, 3), (3, 4)], [(2, 5, 3), (2, 3, 4)]])
+def test_products_into_given_memory(monkeypatch, threads, shapes):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    a, b = (x.detach() for x in tensors(*shapes))
+    out = torch.empty(*a.shape[:-1], 4)
+    assert products.multiplied(a, b, torch.arange(4.0), out=out) is out
+    torch.testing.assert_close(out, a @ b + torch.arange(4.0))
+
+
+def test_the_engine_refuses_what_is_no_product():
+    a, b, out = torch.ones(5, 3), torch.ones(3, 4), torch.zeros(5, 4)
+    wrong = [
+        (out[:4], a, b),
+        (out[:, :3], a, b),
+        (out, a[:, :2], b),
+        (out, a, b, torch.ones(3)),
+        (out, a, b, torch.ones(2, 4)),
+        (out[None].expand(2, 5, 4), a[None].expand(2, 5, 3), b[None]),
+        (out[None, None], a[None, None], b[None, None]),
+        (torch.tensor(0.0), a, b),
+        (out, a.double(), b),
+        (out, a, b.to("meta")),
+        (out, a, b, torch.ones(4, dtype=torch.int32)),
+    ]
+    for operands in wrong:
+        with pytest.raises(_core.SchemaMismatch):
+            _core.multiply(*operands)
+    assert not out.any()
+    with pytest.raises(AttributeError):
+        _core.multiply(out, a, 3)
+
+
+def test_large_products_by_the_engine():
+    a, b = (x.detach() for x in tensors((200, 150), (150, 170)))
+    torch.testing.assert_close(products.multiplied(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    wide = torch.empty(3, 200, 170)
+    _core.multiply(wide, a.expand(3, 200, 150), b.t().contiguous().t().expand(3, 150, 170))
+    torch.testing.assert_close(wide, (a @ b).expand(3, 200, 170), rtol=1e-4, atol=1e-4)

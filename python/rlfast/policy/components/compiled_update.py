@@ -56,15 +56,19 @@ class CompiledUpdate:
 
 
 def pass_options(backend: str) -> dict[str, Any]:
-    """Return arguments of ``torch.compile``: the quicker products of matrices, where there are any.
+    """Return arguments of ``torch.compile``: no checks of what the guards of the graph have checked, and the quicker
+    products of matrices, where there are any.
 
     :param backend: the name of the compiler.
     """
-    if backend != "inductor" or not products.is_quicker():
+    if backend != "inductor":
         return {}
-    from rlfast.policy.components.graph_products import QuickProducts  # it takes a second to import
+    options: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False}
+    if products.is_quicker():
+        from rlfast.policy.components.graph_products import QuickProducts  # it takes a second to import
 
-    return {"options": {"post_grad_custom_post_pass": QuickProducts()}}
+        options["post_grad_custom_post_pass"] = QuickProducts()
+    return {"options": options}
 
 
 def _allow_gradients() -> None:

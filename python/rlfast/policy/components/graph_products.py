@@ -1,60 +1,61 @@
-"""Products of matrices within compiled graphs, by the quicker of PyTorch's libraries."""
+"""Products of matrices within compiled graphs, by :mod:`rlfast.utils.runtime.products`."""
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+from torch._inductor.ir import ExternKernel, FixedLayout
+from torch._inductor.lowering import register_lowering
+from torch._inductor.select_algorithm import ExternKernelChoice
 
 from rlfast.utils.runtime import products
 
 _library: Any = torch.library  # it has no annotations
 _OPERATORS = _library.Library("rlfast", "DEF")
-
-
-def _add_operator(schema: str, function: Callable[..., torch.Tensor], shape: Callable[..., torch.Tensor]) -> None:
-    _OPERATORS.define(schema)
-    name = schema.partition("(")[0]
-    _OPERATORS.impl(name, function, "CPU")
-    _library.register_fake(f"rlfast::{name}", shape, lib=_OPERATORS)
-
-
-_add_operator(
-    "linear(Tensor a, Tensor b, Tensor? bias=None) -> Tensor",
-    products.multiplied,
-    lambda a, b, bias=None: a.new_empty(a.shape[0], b.shape[1]),  # noqa: ARG005
+_OPERATORS.define("product(Tensor a, Tensor b, Tensor? bias=None) -> Tensor")
+_OPERATORS.impl("product", products.multiplied, "CPU")
+_library.register_fake(
+    "rlfast::product",
+    lambda a, b, bias=None: a.new_empty(*a.shape[:-1], b.shape[-1]),  # noqa: ARG005
+    lib=_OPERATORS,
 )
-_add_operator(
-    "bmm(Tensor a, Tensor b) -> Tensor",
-    products.multiplied_each,
-    lambda a, b: a.new_empty(a.shape[0], a.shape[1], b.shape[2]),
-)
+_CHOICE: Any = ExternKernelChoice(products.multiplied, name="rlfast_product")
+
+
+def _called(a: Any, b: Any, bias: Any = None) -> Any:
+    """Let the graph's code call the product itself, without PyTorch's dispatcher."""
+    inputs = [ExternKernel.realize_input(one) for one in (a, b, bias) if one is not None]
+    size = [*a.get_size()[:-1], b.get_size()[-1]]
+    return _CHOICE.bind(inputs, FixedLayout(a.get_device(), a.get_dtype(), size)).output_node()
+
+
+_add_lowering: Any = register_lowering
+_add_lowering(torch.ops.rlfast.product.default, type_promotion_kind=None)(_called)
 
 
 class QuickProducts(CustomGraphPass):
-    """Replaces large products of a graph by those of :mod:`rlfast.utils.runtime.products`."""
+    """Replaces large products of a graph."""
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         """Replace them.
 
         :param graph: the graph of an update, after differentiation.
         """
-        aten, own = torch.ops.aten, torch.ops.rlfast
+        aten = torch.ops.aten
         for node in [*graph.nodes]:
             operands: Any = node.args if not node.kwargs else ()
-            if node.target is aten.mm.default:
-                _replace(graph, node, own.linear.default, *operands)
+            if node.target in (aten.mm.default, aten.bmm.default):
+                _replace(graph, node, *operands)
             elif node.target is aten.addmm.default and operands and operands[0].meta["val"].dim() == 1:
-                _replace(graph, node, own.linear.default, *operands[1:], bias=operands[0])
-            elif node.target is aten.bmm.default:
-                _replace(graph, node, own.bmm.default, *operands)
+                _replace(graph, node, *operands[1:], bias=operands[0])
             elif node.target is aten.baddbmm.default and operands:
-                _replace(graph, node, own.bmm.default, *operands[1:], added=operands[0])
+                _replace(graph, node, *operands[1:], added=operands[0])
 
     def uuid(self) -> Any:
-        """Return what tells this version of the replacement from others, for the caches of compiled graphs."""
-        return get_hash_for_files((__file__, products.__file__), str(products.is_quicker()))
+        """Return what tells this replacement from others, for the caches of compiled graphs."""
+        machine = f"{products.is_quicker()} {torch.get_num_threads() == 1}"
+        return get_hash_for_files((__file__, products.__file__), machine)
 
 
 def _known(size: int | torch.SymInt) -> int:
@@ -63,19 +64,20 @@ def _known(size: int | torch.SymInt) -> int:
 
 
 def _replace(
-    graph: torch.fx.Graph, node: torch.fx.Node, target: Any, a: Any, b: Any, *, bias: Any = None, added: Any = None
+    graph: torch.fx.Graph, node: torch.fx.Node, a: Any, b: Any, *, bias: Any = None, added: Any = None
 ) -> None:
-    """Replace a product by another operator, if its operands suit.
+    """Replace a product, if it suits.
 
-    :param bias: an operand of the operator; None for none.
+    :param bias: a row that is added to each row; None for none.
     :param added: what is added to the product by an operation of its own; None for nothing.
     """
     first, second = a.meta["val"], b.meta["val"]
-    sizes = [_known(size) for size in (*first.shape[-2:], second.shape[-1])]
-    if prod(sizes) < products.LEAST or not products.suits(first, second):
+    multiplications = prod(_known(size) for size in (*first.shape[-2:], second.shape[-1]))
+    if not products.suits(first, second, multiplications, products.LEAST_OF_GRAPH):
         return
     with graph.inserting_before(node):
-        result = graph.call_function(target, (a, b) if bias is None else (a, b, bias))
+        operator = torch.ops.rlfast.product.default
+        result = graph.call_function(operator, (a, b) if bias is None else (a, b, bias))
         result.meta["val"] = node.meta["val"]
         if added is not None:
             result = graph.call_function(torch.ops.aten.add.Tensor, (result, added))

@@ -194,7 +194,7 @@ class MLP(Placed):
         x = placed_like(self.model, obs)
         if self.flatten_input and x.dim() != 2:
             x = x.flatten(1) if x.dim() > 1 else x[:, None]
-        is_small = is_compiling() or len(x) * self._largest < LEAST
+        is_small = is_compiling() or x.size(0) * self._largest < LEAST
         out: torch.Tensor = self.model(x) if is_small else sequential(self.model, x)
         return out
 

@@ -1,14 +1,17 @@
-"""Products of matrices by oneDNN, on processors for which PyTorch's other library lacks the quick kernels.
+"""Products of matrices, on processors for which PyTorch lacks the quick kernels.
 
 PyTorch multiplies float32 matrices by MKL, which uses kernels for AVX2 on AMD's processors. Those from Zen 5 on do
-twice as many operations by AVX-512 in the same time, and oneDNN, which is part of PyTorch as well, uses it: a product
-of two matrices of 256 x 256 takes 145 us there, and 303 us by MKL (``python -m bench.products``).
+twice as many operations by AVX-512 in the same time. rlfast's engine uses it (by the crate ``gemm``), and so does
+oneDNN, which is part of PyTorch as well and divides a product among threads. A product of two matrices of 256 x 256
+takes 150 us by both, and 310 us by MKL; of 64 x 128 and 128 x 128, the engine takes 12 us and MKL 21 us
+(``python -m bench.products``).
 """
 
 import platform
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,25 +21,21 @@ from torch.compiler import is_compiling
 from torch.nn import functional
 from torch.nn.modules import module as torch_module
 
-_any_global_hook: Callable[[], bool] = torch_module._has_any_global_hook  # noqa: SLF001 (torch has no other way to ask)
-_HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+from rlfast import _core
 
 LEAST = 2**21
-"""The least number of multiplications of a product, at which oneDNN's longer call pays."""
+"""The least number of multiplications of a product that is not left to PyTorch: calls from Python take time."""
+LEAST_OF_GRAPH = 2**17
+"""The same within a graph on one thread, which makes shorter calls."""
+
+_any_global_hook: Callable[[], bool] = torch_module._has_any_global_hook  # noqa: SLF001 (torch has no other way to ask)
+_HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
 @cache
 def is_quicker() -> bool:
-    """Return whether oneDNN multiplies large float32 matrices quicker than MKL does: on AMD's Zen 5 and newer."""
-    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _amd_family(_processor()) >= 26 and _has_operator()
-
-
-def _has_operator() -> bool:
-    """Return whether this PyTorch has oneDNN's product under the name and with the arguments that are used here."""
-    try:
-        return multiplied(torch.ones(2, 3), torch.ones(3, 4)).tolist() == [[3.0] * 4] * 2
-    except (AttributeError, RuntimeError, TypeError):
-        return False
+    """Return whether the products of this module are quicker than PyTorch's: on AMD's Zen 5 and newer."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _amd_family(_processor()) >= 26
 
 
 def _processor() -> str:
@@ -61,38 +60,58 @@ def _amd_family(processor: str) -> int:
     return int(after[0]) if after and after[0].isdigit() else 0
 
 
-def suits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether large matrices of this kind are multiplied quicker by oneDNN.
+def suits(a: torch.Tensor, b: torch.Tensor, multiplications: int, least: int) -> bool:
+    """Return whether two matrices, or m of each, are multiplied quicker by :func:`multiplied`.
 
-    :param a: a matrix.
-    :param b: the other.
+    :param a: the first.
+    :param b: the second.
+    :param multiplications: the number of multiplications of a product.
+    :param least: the least number that pays on one thread.
     """
-    return a.dtype == b.dtype == torch.float32 and a.device.type == b.device.type == "cpu" and is_quicker()
+    return (
+        multiplications >= least
+        and a.dtype == b.dtype == torch.float32
+        and a.device.type == b.device.type == "cpu"
+        and is_quicker()
+        and (torch.get_num_threads() == 1 or (multiplications >= LEAST and _has_onednn()))
+    )
 
 
-def multiplied(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Multiply two matrices by oneDNN, without gradients.
+def multiplied(
+    a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Multiply matrices, without gradients: by the engine on one thread, by oneDNN on several.
 
-    :param a: ``[i, j]``.
-    :param b: ``[j, k]``.
+    :param a: ``[i, j]`` or ``[m, i, j]``.
+    :param b: ``[j, k]`` or ``[m, j, k]``.
     :param bias: ``[k]``, added to each row; None for none.
-    :return: ``[i, k]``.
+    :param out: where the result is written, ``[i, k]`` or ``[m, i, k]``; None for a new tensor.
+    :return: the result.
     """
+    if out is None:
+        out = a.new_empty(*a.shape[:-1], b.shape[-1])
+    if torch.get_num_threads() == 1 or not _has_onednn():
+        _core.multiply(out, a, b, bias)
+        return out
+    if a.dim() == 2:
+        return out.copy_(_by_onednn(a, b, bias))
+    for result, one, other in zip(out, a, b, strict=True):
+        result.copy_(_by_onednn(one, other, bias))
+    return out
+
+
+def _by_onednn(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     operator = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001 (PyTorch has no public one)
     return cast("torch.Tensor", operator(a, b.t(), bias, "none", [], ""))
 
 
-def multiplied_each(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Multiply m pairs of matrices by oneDNN, without gradients.
-
-    :param a: ``[m, i, j]``.
-    :param b: ``[m, j, k]``.
-    :return: ``[m, i, k]``.
-    """
-    out = a.new_empty(a.shape[0], a.shape[1], b.shape[2])
-    for i, (one, other) in enumerate(zip(a, b, strict=True)):
-        out[i] = multiplied(one, other)
-    return out
+@cache
+def _has_onednn() -> bool:
+    """Return whether this PyTorch has oneDNN's product under the name and with the arguments that are used here."""
+    try:
+        return _by_onednn(torch.ones(2, 3), torch.ones(3, 4), None).tolist() == [[3.0] * 4] * 2
+    except (AttributeError, RuntimeError, TypeError):
+        return False
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
@@ -106,7 +125,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> 
     :param bias: ``[outputs]``, or None.
     :return: ``[..., outputs]``.
     """
-    if is_compiling() or x.numel() * weight.size(0) < LEAST or x.dim() == 1 or not (suits(x, weight) and _is_plain()):
+    if is_compiling() or x.dim() == 1 or not (suits(x, weight, x.numel() * weight.size(0), LEAST) and _is_plain()):
         return functional.linear(x, weight, bias)
     y = _product(x.flatten(0, -2), weight.t(), bias)
     return y if x.dim() == 2 else y.reshape(*x.shape[:-1], -1)
@@ -143,7 +162,7 @@ def ensemble_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | 
     :param bias: ``[m, 1, outputs]``, or None.
     :return: ``[m, rows, outputs]``.
     """
-    if is_compiling() or x.size(1) * weight[0].numel() < LEAST or not (suits(x, weight) and _is_plain()):
+    if is_compiling() or not (suits(x, weight, x.size(1) * prod(weight.shape[1:]), LEAST) and _is_plain()):
         return torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)
     y = _product(x, weight)
     return y if bias is None else y + bias
@@ -161,20 +180,16 @@ def _is_plain() -> bool:
 def _product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     if torch.is_grad_enabled():  # in a backward pass, too, if its gradients are to be differentiated
         return cast("torch.Tensor", _Product.apply(a, b, bias))
-    return _by_onednn(a, b, bias)
-
-
-def _by_onednn(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    return multiplied(a, b, bias) if a.dim() == 2 else multiplied_each(a, b)
+    return multiplied(a, b, bias)
 
 
 class _Product(torch.autograd.Function):
-    """A product by oneDNN, with the products of its gradients, which have as many multiplications."""
+    """A product, with the products of its gradients, which have as many multiplications."""
 
     @staticmethod
     def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         ctx.save_for_backward(a, b)
-        return _by_onednn(a, b, bias)
+        return multiplied(a, b, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
