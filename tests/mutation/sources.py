@@ -37,7 +37,7 @@ def mutate(tree: Path, patterns: Iterable[str]) -> dict[str, tuple[Mutant, str]]
     from mutmut.utils.format_utils import get_mutant_name
 
     assert mutmut
-    _leave_prose(file_mutation.mutation_operators)
+    _leave_prose_and_types(file_mutation.mutation_operators)
     shutil.rmtree(tree, ignore_errors=True)
     package = ROOT / "python"
     shutil.copytree(package, tree, ignore=shutil.ignore_patterns(*BACKING_OUT))
@@ -55,14 +55,27 @@ def mutate(tree: Path, patterns: Iterable[str]) -> dict[str, tuple[Mutant, str]]
     return found
 
 
-def _leave_prose(operators: list[tuple[type, Any]]) -> None:
-    """Takes the changes of strings with a blank in them from mutmut's: they are texts for people, not behaviour."""
-    from mutmut.mutation.mutators import operator_string
+def _leave_prose_and_types(operators: list[tuple[type, Any]]) -> None:
+    """Takes from mutmut's the changes of what is no behaviour.
+
+    These are strings with a blank in them, texts for people, and types of casts, which do nothing when they are run.
+    """
+    from mutmut.mutation.mutators import operator_arg_removal, operator_string
+
+    types = set()
 
     def of_words(node: Any) -> Iterable[Any]:
-        return () if " " in getattr(node, "value", "") else operator_string(node)
+        return () if " " in getattr(node, "value", "") or node in types else operator_string(node)
 
-    operators[:] = [(kind, of_words if one is operator_string else one) for kind, one in operators]
+    def of_arguments(call: Any) -> Iterable[Any]:  # mutmut comes here before it comes to the arguments
+        changed = operator_arg_removal(call)
+        if getattr(call.func, "value", None) != "cast":
+            return changed
+        types.add(call.args[0].value)
+        return (one for one in changed if one.args[0] is call.args[0])
+
+    ours = {operator_string: of_words, operator_arg_removal: of_arguments}
+    operators[:] = [(kind, ours.get(one, one)) for kind, one in operators]
 
 
 def change(mutant: str, spans: Mapping[str, list[str]]) -> Mutant:

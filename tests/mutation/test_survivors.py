@@ -70,6 +70,12 @@ class Pair(tuple):
         found = super().count(one)
         return found
 """
+CASTS = """
+from typing import cast
+
+def size(a):
+    return cast("Sized", len_of(a, "key"))
+"""
 ENDLESS = """
 def down(a):
     while a > 0:
@@ -141,6 +147,22 @@ def shape(tmp_path, monkeypatch):
     tests = tmp_path / "test_shape.py"
     tests.write_text(TESTS)
     return tests
+
+
+def test_the_types_of_casts_are_not_changed(shape, tmp_path):
+    (tmp_path / "python" / "shape.py").write_text(CASTS)
+    for _ in range(2):  # what mutmut's operators were replaced by is not replaced again
+        found = [mutant for mutant, _ in sources.mutate(tmp_path / "tree", ["shape.py"]).values()]
+        assert [one.becomes for one in found] == [
+            'return cast("Sized", None)',
+            'return cast("Sized", )',
+            'return cast("Sized", len_of(None, "key"))',
+            'return cast("Sized", len_of(a, None))',
+            'return cast("Sized", len_of("key"))',
+            'return cast("Sized", len_of(a, ))',
+            'return cast("Sized", len_of(a, "XXkeyXX"))',
+            'return cast("Sized", len_of(a, "KEY"))',
+        ]
 
 
 def test_mutants_that_no_test_sees_are_told(shape, capsys):
