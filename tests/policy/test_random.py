@@ -43,6 +43,13 @@ def test_any_space(space):
     assert result.state == "kept"
 
 
+def test_a_seed_from_the_policys_stream_decides_what_the_space_gives():
+    policy, space = RandomPolicy(action_space=MultiBinary(8)), MultiBinary(8)
+    policy.seed(3)
+    space.seed(int(np.random.default_rng(3).integers(2**31)))
+    assert policy(observations(4)).act.tolist() == [space.sample().tolist() for _ in range(4)]
+
+
 @pytest.mark.pitfall("E9")
 @pytest.mark.parametrize("space", [BOX, Discrete(30)])
 def test_seeds_decide_and_the_environment_keeps_its_own_stream(space):

@@ -6,15 +6,15 @@ import inspect
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 from torch._dynamo.utils import counters
 
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.functional import Categorical
-from rlfast.policy import AutoAlpha, DQNPolicy, PPOPolicy, SACPolicy
+from rlfast.policy import AutoAlpha, BranchingDQNPolicy, DQNPolicy, PPOPolicy, SACPolicy
 from rlfast.policy.components.compiled_update import CompiledUpdate
-from rlfast.utils.net.common import Net, Recurrent
+from rlfast.utils.net.common import BranchingNet, Net, Recurrent
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as ActionCritic
 from rlfast.utils.net.discrete import Actor, Critic
@@ -218,12 +218,19 @@ def test_what_cannot_be_compiled():
         policy.process_fn(batch, None, np.array([0]))
 
 
-def test_maps_of_actions_may_be_replaced():
-    class Mapping(DQNPolicy):
+@pytest.mark.parametrize(
+    ("kind", "net", "space"),
+    [
+        (DQNPolicy, lambda: Net(4, 3, [8]), Discrete(3)),
+        (BranchingDQNPolicy, lambda: BranchingNet(4, 2, 3, [8], [6], [5]), MultiDiscrete([3, 3])),
+    ],
+)
+def test_maps_of_actions_may_be_replaced(kind, net, space):
+    class Mapping(kind):
         def map_action(self, act):
             return act + 1
 
-    policy = Mapping(model=Net(4, 3, [8]), optim=adam(), action_space=Discrete(3), compile=True)
+    policy = Mapping(model=net(), optim=adam(), action_space=space, compile=True)
     policy.check_not_replaced()
     policy.forward = policy.forward
     with pytest.raises(ValueError, match=r"^compile=True makes one graph of the algorithm's own methods, and Mapping"):

@@ -7,7 +7,9 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 import distributional
 from distributional import Table, weights
+from policy.learners.given import calls_of
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from rlfast.data.random_actions import random_legal
 from rlfast.policy import BranchingDQNPolicy
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.bdq import BDQNTrainingStats
@@ -80,6 +82,23 @@ def test_exploration_draws_whole_actions():
     assert policy.exploration_noise(act, masked).tolist() == [[1, 1]] * 3000
 
 
+def test_actions_are_drawn_from_the_policys_own_stream_and_among_the_legal_ones():
+    policy, act = make(), np.zeros((3, 2), int)
+    legal = np.array([[[False, True, True]] * 2] * 3)
+    drawn = random_legal(np.random.default_rng(7), legal)
+    twin = np.random.default_rng(7)
+    twin.random(legal.shape)
+    chance = twin.random(3)
+    policy.set_eps(np.median(chance))  # and not one that equals it
+    expected = np.where((chance < np.median(chance))[:, None], drawn, act).tolist()
+    for mask in (legal, torch.as_tensor(legal)):
+        policy.seed(7)
+        noisy = policy.exploration_noise(act, Batch(obs=Batch(obs=np.zeros((3, 4)), mask=mask), info={}))
+        assert noisy.tolist() == expected
+    acts = Batch(a=act)
+    assert policy.exploration_noise(acts, Batch(obs=np.zeros((3, 4)), info={})) is acts
+
+
 def test_numbers_stand_for_values_of_a_box():
     policy = make(action_space=Box(np.array([-1, 0], np.float32), np.array([1, 10], np.float32)))
     act = np.array([[0, 1], [2, 2]])
@@ -95,6 +114,32 @@ def test_targets_by_hand(double, expected):
     with torch.no_grad():
         policy.model_old.values[0] = torch.tensor([[9.0, 1.0, 0.0], [5.0, 0.0, 0.0]])
     assert policy.next_value(np.array([0])).tolist() == [expected]
+
+
+def test_illegal_choices_have_no_value():
+    obs = Batch(obs=np.array([0]), mask=np.array([[[True, False, True], [True, True, False]]]))
+    assert table().next_value(obs).tolist() == [(1 + 2) / 2]
+
+
+def test_networks_are_given_hidden_states_and_infos():
+    policy, infos = table(target_update_freq=2), Batch(lives=np.array([3]))
+    calls, later = calls_of(policy.model), calls_of(policy.model_old)
+    assert policy(Batch(obs=np.array([0]), info=infos)).state is None
+    result = policy(Batch(obs=np.array([0]), info=infos), "before")
+    assert (result.state, result.logits.tolist()) == ("before", ROWS[:1])
+    batch = Batch(obs=np.array([0]), act=np.array([[1, 0]]), info=infos, returns=torch.tensor([[1.0]]))
+    batch.state = torch.ones(1, 1)
+    policy.learn(batch)
+    assert [call["state"] for call in calls] == [None, "before", batch.state]
+    assert all(call["info"].lives.tolist() == [3] for call in calls)
+    policy.next_value(np.array([0]), "then")
+    assert [calls[-1], *later] == [{"state": "then", "info": {}}] * 2
+
+
+def test_actions_become_indices_where_the_networks_are():
+    for act in (np.array([[1, 0], [2, 1]], np.uint8), np.array([1, 0], np.uint8)):
+        indices = make().actions(act, torch.device("meta"))
+        assert (indices.shape, indices.dtype, indices.device.type) == ((2, act.size // 2), torch.int64, "meta")
 
 
 @pytest.mark.pitfall("branching targets at truncation")

@@ -7,6 +7,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
+from policy.learners.given import calls_of
 from rlfast.data import Batch
 from rlfast.policy import DQNPolicy
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
@@ -20,10 +21,8 @@ class Table(nn.Module):
     def __init__(self, values):
         super().__init__()
         self.values = nn.Parameter(torch.tensor(values))
-        self.calls = []
 
     def forward(self, obs, state=None, info=None):
-        self.calls.append(("state", state, "info", info))
         return self.values[torch.as_tensor(obs, dtype=torch.int64)], state
 
 
@@ -242,6 +241,19 @@ class TestTargets:
         buffer.batch = with_mask
         assert self.returns(policy, buffer) == [[1.0 + 0.5 * value]]
 
+    @pytest.mark.parametrize(("options", "value"), [({"is_double": False}, 9.0), ({"is_double": True}, 7.0)])
+    def test_a_choice_of_ones_own_counts_where_the_trained_network_chooses(self, make_dqn, make_buffer, options, value):
+        policy = make_dqn(Table(self.ONLINE), discount_factor=0.5, target_update_freq=10, **options)
+        policy.compute_q_value = lambda logits, mask: logits * torch.tensor([0.0, 0.0, 1.0])
+        assert self.returns(policy, one_row(make_buffer)) == [[1.0 + 0.5 * value]]
+
+    def test_the_networks_are_given_the_hidden_state(self, make_dqn):
+        policy, alone = make_dqn(Table(self.ONLINE), target_update_freq=2), make_dqn(Table(self.ONLINE))
+        calls, later, only = (calls_of(one) for one in (policy.model, policy.model_old, alone.model))
+        for one in (policy, alone):
+            one.next_value(np.array([1]), "before")
+        assert calls == later == only == [{"state": "before", "info": {}}]
+
     def test_no_legal_action_after_a_terminal_state(self, make_dqn, make_buffer):
         policy = make_dqn(Table(self.ONLINE), target_update_freq=10)
         buffer = one_row(make_buffer, terminated=True)
@@ -307,6 +319,15 @@ class TestLearn:
         moved = table.values.detach() - torch.tensor(self.VALUES)
         assert moved[np.arange(4), [0, 1, 2, 1]].tolist() == pytest.approx(gradient)
         assert moved.count_nonzero() == np.count_nonzero(gradient)
+
+    def test_the_network_is_given_the_hidden_state_and_infos(self, make_dqn):
+        policy, batch = make_dqn(Table(self.VALUES)), sample(self.RETURNS)
+        batch.state, batch.info = torch.arange(4)[:, None], Batch(lives=np.arange(4))
+        calls = calls_of(policy.model)
+        policy.learn(batch)
+        assert [(call["state"].tolist(), call["info"].lives.tolist()) for call in calls] == [
+            ([[0], [1], [2], [3]], [0, 1, 2, 3])
+        ]
 
     @pytest.mark.parametrize("clip", [False, True])
     def test_priorities_are_absolute_errors(self, make_dqn, make_buffer, clip):

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from distributional import make, transitions
+from policy.learners.given import calls_of
 from rlfast.data import Batch
 from rlfast.policy.modelfree.fqf import FQFTrainingStats
 from rlfast.utils.net.discrete import Fractions, FullQuantileFunction
@@ -92,6 +93,36 @@ def test_losses_and_steps_by_hand(mode):
     assert policy.fraction_model.level.item() == pytest.approx(0.75 - (gradient / 3 - 0.5))
     slope = (0.125**2 * (-0.125 * (1 - low) + 0.875 * low) + 0.625**2 * 0.375 * ((high - 1) + 1)) / 2
     assert policy.model.steepness[1, 0].item() == pytest.approx(4 - slope)
+
+
+def test_networks_are_given_hidden_states_and_infos():
+    policy, infos = by_hand().eval(), Batch(lives=np.array([3]))
+    calls = calls_of(policy.model)
+    policy.fraction_optim.param_groups[0]["lr"] = 0.0
+    batch = Batch(obs=np.array([1]), act=np.array([0]), info=infos, returns=torch.tensor([[1.0, 0.0]]))
+    policy(batch, "before")
+    batch.state = torch.ones(1, 1)
+    policy.learn(batch)
+    assert [call["state"] for call in calls] == ["before", batch.state, batch.state]
+    assert [call["info"] for call in calls] == [infos, {}, {}]
+    assert [call.get("fractions") is None for call in calls] == [True, True, False]
+    taus, between, entropies = calls[2]["fractions"]  # the quantiles between the levels are asked for on their own
+    assert (taus.tolist(), between.tolist(), entropies.tolist()) == ([[0.0, 0.25, 1.0]], [[0.25]], [0.75])
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_a_forward_of_ones_own_is_given_the_sample(mode):
+    policy, seen = by_hand().train(mode), []
+    policy.register_forward_pre_hook(lambda _, given: seen.append(given))
+    batch = Batch(obs=np.array([1]), act=np.array([0]), info={}, returns=torch.tensor([[1.0, 0.0]]))
+    batch.state = torch.ones(1, 1)
+    policy.learn(batch)
+    assert seen == [(batch, batch.state)] * (1 if mode else 2)
+
+
+def test_illegal_actions_are_not_chosen():
+    obs = Batch(obs=np.array([0]), mask=np.array([[True, False]]))
+    assert by_hand()(Batch(obs=obs, info={})).act.tolist() == [0]
 
 
 def test_the_network_of_fractions_has_an_optimizer_of_its_own():

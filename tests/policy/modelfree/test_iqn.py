@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from distributional import make, transitions
+from policy.learners.given import calls_of
 from rlfast.data import Batch
 from rlfast.policy.modelfree.iqn import IQNTrainingStats
 from rlfast.utils.net.common import Recurrent
@@ -107,6 +108,31 @@ def test_a_forward_of_ones_own_is_learned_through():
     policy.register_forward_hook(lambda _, given, result: seen.append(tuple(result.taus.shape)))
     policy.update(4, transitions())
     assert seen == [(4, 3), (4, 4), (4, 3)]
+
+
+def test_networks_are_given_hidden_states_and_infos():
+    policy, infos = make("IQN"), Batch(lives=np.array([3, 2]))
+    calls = calls_of(policy.model)
+    batch = Batch(obs=np.zeros((2, 4), np.float32), act=np.array([0, 1]), info=infos)
+    assert policy(batch, "before").state == "before"
+    batch.returns, batch.state = torch.zeros(2, 3), torch.ones(2, 1)
+    policy.learn(batch)
+    assert [call["state"] for call in calls] == ["before", batch.state]
+    assert [call["info"] for call in calls] == [infos, {}]
+
+
+def test_a_forward_of_ones_own_is_given_the_sample():
+    policy, seen = make("IQN"), []
+    policy.register_forward_pre_hook(lambda _, given: seen.append(given))
+    batch = Batch(obs=np.zeros((2, 4), np.float32), act=np.array([0, 1]), info={})
+    batch.returns, batch.state = torch.zeros(2, 3), torch.ones(2, 1)
+    policy.learn(batch)
+    assert seen == [(batch, batch.state)]
+
+
+def test_levels_are_drawn_for_the_device_of_the_network():
+    policy = make("IQN", Ramp().to("meta"), optim=None)
+    assert [levels.device.type for levels in (*policy.draw_next(2), *policy.draw_step(2))] == ["meta"] * 2
 
 
 def test_levels_come_from_the_policys_own_stream():

@@ -63,6 +63,20 @@ def test_normalized_returns():
     assert policy.ret_rms.count == 10
 
 
+def test_returns_that_were_all_alike_are_divided_by_a_small_number():
+    policy = make_pg(reward_normalization=True)
+    policy.ret_rms.mean, policy.ret_rms.var, policy.ret_rms.count = np.array(1.0), np.array(0.0), 10
+    assert returns(policy, rows("e", "e")) == pytest.approx([0.0, 1e4])
+
+
+def test_returns_are_like_the_actor():
+    policy, buffer = make_pg(), rows("-", "e")
+    batch, indices = buffer.sample(0)
+    assert policy.process_fn(batch, buffer, indices).returns.dtype == torch.float32
+    policy.to("meta")
+    assert policy.process_fn(*buffer.sample(0)[:1], buffer, indices).returns.device.type == "meta"
+
+
 def test_loss_and_step_by_hand():
     policy = make_pg()
     columns = torch.tensor([0, 1]), torch.tensor([3.0, 1.0])

@@ -26,6 +26,14 @@ class Table(nn.Module):
         return self.values[torch.as_tensor(obs, dtype=torch.int64).flatten()], state
 
 
+class Sums(Table):
+    """Values by state number, to which the hidden state is added: the sum of the numbers so far."""
+
+    def forward(self, obs, state=None, info=None):
+        values, _ = super().forward(obs)
+        return values + state["hidden"][:, None], {"hidden": state["hidden"] + torch.as_tensor(obs)}
+
+
 def make(model=None, seed=0, actions=3, **options):
     torch.manual_seed(seed)
     model = model or Net(4, actions, [8], norm_layer=nn.LayerNorm)
@@ -34,14 +42,19 @@ def make(model=None, seed=0, actions=3, **options):
     return policy
 
 
-def rows(*ends, masks=None):
-    """Give a buffer of states 0, 1, 2, ..., and how each step ends: ``e`` for a terminal state, ``t`` for time."""
+def rows(*ends, masks=None, hidden=None):
+    """Give a buffer of states 0, 1, 2, ..., and how each step ends: ``e`` for a terminal state, ``t`` for time.
+
+    Hidden states, if there are any, begin with ``hidden``, to which the numbers of the states before are added.
+    """
     buffer = VectorReplayBuffer(len(ends), 1)
     for step, end in enumerate(ends):
         flags = {"terminated": np.array([end == "e"]), "truncated": np.array([end == "t"])}
         obs, obs_next = np.array([step]), np.array([step + 1])
         if masks is not None:
             obs, obs_next = (Batch(obs=o, mask=np.array([masks[min(o[0], len(masks) - 1)]])) for o in (obs, obs_next))
+        if hidden is not None:
+            flags["policy"] = {"hidden_state": {"hidden": np.array([hidden + sum(range(step))])}}
         buffer.add(Batch(obs=obs, act=np.array([0]), rew=np.array([step + 1.0]), obs_next=obs_next, info={}, **flags))
     return buffer
 
@@ -75,6 +88,69 @@ def test_illegal_actions_have_no_value():
     masks = [[True, True], [True, False], [False, True], [True, False]]
     policy = make(Table(VALUES), actions=2, discount_factor=0.5, q_lambda=0.0)
     assert returns(policy, rows("-", "-", "-", masks=masks)) == pytest.approx([1 + 2, 2 + 1, 3 + 0.5])
+
+
+@pytest.mark.parametrize("max_batchsize", [2, 256])
+def test_hidden_states_count_in_returns_and_losses(max_batchsize):
+    policy = make(Sums(VALUES), actions=2, discount_factor=0.5, q_lambda=0.0, max_batchsize=max_batchsize)
+    buffer = rows("-", "-", "-", hidden=10.0)
+    batch, indices = buffer.sample(0)
+    batch = policy.process_fn(batch, buffer, indices)
+    # after the states the sums are 10, 11 and 13
+    assert batch.returns.tolist() == pytest.approx([1 + 0.5 * (8 + 10), 2 + 0.5 * (16 + 11), 3 + 0.5 * (32 + 13)])
+    stats = policy.learn(batch, batch_size=None, repeat=1)
+    errors = [10 - (0 + 10), 15.5 - (4 + 10), 25.5 - (16 + 11)]
+    assert stats.loss.mean == pytest.approx(sum(error**2 for error in errors) / 3)
+
+
+def test_what_a_gradient_step_is_given():
+    policy, samples = make(Sums(VALUES), actions=2), []
+    step = policy.gradient_step
+    policy.gradient_step = lambda sample: samples.append(sample) or step(sample)
+    batch = Batch(obs=torch.tensor([0, 1]), act=torch.tensor([1, 0]), returns=torch.tensor([3.0, 5.0]))
+    batch.state = Batch(hidden=torch.tensor([20.0, 30.0]))
+    policy.learn(batch, batch_size=None, repeat=1)
+    (sample,) = samples
+    seen = (sample.obs, sample.act, sample.returns, sample.state.hidden)
+    assert sorted(zip(*(one.tolist() for one in seen), strict=True)) == [(0, 1, 3.0, 20.0), (1, 0, 5.0, 30.0)]
+    assert (sample.batch, sample.weight, sample.is_due, sample.draws) == (None, None, False, ())
+
+
+def test_a_forward_of_ones_own_is_given_the_minibatch():
+    policy, given = make(Sums(VALUES), actions=2), []
+    policy.register_forward_pre_hook(lambda _, args: given.append(args))
+    batch = Batch(obs=np.array([0, 1]), act=np.array([1, 0]), returns=torch.tensor([3.0, 5.0]))
+    batch.state, batch.info = Batch(hidden=torch.tensor([20.0, 30.0])), Batch(lives=np.array([2, 3]))
+    policy.learn(batch, batch_size=1, repeat=1)
+    seen = sorted((part.obs.tolist(), part.info.lives.tolist(), state.hidden.tolist()) for part, state in given)
+    assert seen == [([0], [2], [20.0]), ([1], [3], [30.0])]
+
+
+def test_observations_become_tensors_for_networks_that_are_known():
+    class Foreign(Net):
+        pass
+
+    heard, buffer = make(), rollout(policy_of_numbers(make()))
+    heard.register_forward_hook(lambda *_: None)
+    for policy, kind in ((make(), torch.Tensor), (heard, np.ndarray), (make(Foreign(4, 3, [8])), np.ndarray)):
+        batch = policy.process_fn(buffer.sample(0)[0], buffer, buffer.sample(0)[1])
+        assert (type(batch.obs), type(batch.obs_next)) == (kind, kind)
+        assert (batch.returns.dtype, batch.act.dtype) == (torch.float32, torch.int64)
+
+
+def test_observations_go_to_the_device_of_the_network():
+    policy, buffer = make(Net(4, 3, [8]).to("meta"), optim=None), rollout(policy_of_numbers(make()))
+    policy.next_value = lambda obs_next, state: torch.zeros(len(obs_next))
+    batch, indices = buffer.sample(0)
+    batch = policy.process_fn(batch, buffer, indices)
+    assert (batch.obs.device.type, batch.obs_next.device.type) == ("meta", "meta")
+
+
+def test_a_graph_does_not_leave_out_what_replaced_its_methods_later():
+    policy, buffer = make(compile=True), rollout(policy_of_numbers(make()))
+    policy.forward = policy.forward
+    with pytest.raises(ValueError, match="leave compile at False"):
+        policy.update(0, buffer, batch_size=32, repeat=1)
 
 
 def test_loss_and_step_by_hand():

@@ -3,7 +3,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-import numpy as np
 import torch
 from torch import nn
 
@@ -139,14 +138,13 @@ class PQNPolicy(QLearner):
             for _ in range(repeat)
             for sample in self._samples(batch, batch_size)
         ]
-        self._iter += len(losses)
         return PQNTrainingStats(loss=summaries_of(losses)["loss"])
 
     def _samples(self, batch: Any, batch_size: int | None) -> Iterator[Sample]:
         order = self.rng.permutation(len(batch.returns))
         if self.must_call_forward():
             for part in minibatches_of(len(order), batch_size):
-                yield self._as_sample(batch[np.asarray(order[part])])
+                yield self._as_sample(batch[order[part]])
             return
         columns = [batch.get(name) for name in ("obs", "state", "act", "returns")]
         for obs, state, act, returns in shuffled_minibatches(columns, order, batch_size, self._device):
