@@ -116,8 +116,8 @@ def random_legal(rng: np.random.Generator, mask: NDArray[np.bool_]) -> NDArray[n
     """Draw uniformly among legal actions.
 
     :param rng: the source of random numbers.
-    :param mask: bool ``[B, actions]``, True for legal actions.
-    :return: int64 ``[B]``.
+    :param mask: bool ``[..., actions]``, True for legal actions.
+    :return: int64 ``[...]``.
 
     >>> random_legal(np.random.default_rng(0), np.array([[False, True], [True, False]])).tolist()
     [1, 0]

@@ -79,6 +79,18 @@ def test_losses_and_steps_by_hand():
     assert stats.actor_loss == pytest.approx(0.5 * LOG_PROB - least)
 
 
+def test_each_row_has_the_least_value_of_its_own():
+    policy = by_hand()
+    assert policy.actor_value(torch.zeros(2, 1), torch.tensor([[1.0], [-1.0]])).tolist() == [1.0, -1.0]
+    policy._draw = lambda rows: torch.tensor([[0.5], [-0.5]])
+    batch = Batch(obs=np.zeros((2, 1)), act=np.zeros((2, 1), np.float32), obs_next=np.ones((2, 1)), info={})
+    batch.reward_sum, batch.discount = np.array([1.0, 2.0]), np.array([0.5, 0.5])
+    policy.learn(batch)
+    values = [2 - ACT - 0.5 * LOG_PROB, 1 - 2 * ACT - 0.5 * LOG_PROB]
+    means = [(1.0 + 2.0) / 2] * 2  # of both critics at action 0
+    assert batch.td_error.tolist() == pytest.approx([1 + 0.5 * values[0] - means[0], 2 + 0.5 * values[1] - means[1]])
+
+
 def test_importance_weights():
     plain, weighted = step(by_hand())[0], step(by_hand(), weight=[0.5, 0.5])[0]
     assert weighted.critic_loss == pytest.approx(plain.critic_loss / 2)
@@ -94,6 +106,7 @@ def test_one_pass_for_both_observations_and_the_modes_of_each():
         assert policy.critic.calls == [(4, True, [0.0, 0.0, 1.0, 1.0]), (2, False, [0.0, 0.0])]
         assert policy.actor.calls == [([1.0, 1.0], False), ([0.0, 0.0], True)]
         assert (policy.training, policy.actor.training, policy.critic.training) == (mode, False, False)
+    assert policy.train().training
 
 
 def test_there_is_no_target_network():
@@ -101,6 +114,7 @@ def test_there_is_no_target_network():
     assert not hasattr(policy, "critic_old")
     before = policy.next_value(torch.zeros(1, 1), None, *policy.draw_next(1))
     assert before.tolist() == pytest.approx([min(2 * ACT + 1, 2 - ACT) - 0.5 * LOG_PROB], abs=1e-5)
+    assert policy.critic.calls[-1][2] == [0.0]
 
 
 def test_the_actor_moves_at_the_last_step_of_its_delay():

@@ -7,6 +7,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from continuous import OBS, Given, Line, transitions, weights
+from policy.learners.given import calls_of
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.exploration import GaussianNoise, OUNoise
 from rlfast.policy import DDPGPolicy
@@ -129,6 +130,12 @@ class TestLearn:
         batch, indices = buffer.sample(0)
         returns = policy.process_fn(batch, buffer, indices).returns
         assert returns.flatten().tolist() == [1.5 + 0.25 * (2 * 0.25 + 1), 1.5, 1.0]
+
+    def test_the_target_actor_is_given_the_hidden_state(self):
+        policy = by_hand()
+        calls = calls_of(policy.actor_old)
+        policy.next_value(np.zeros((1, 1)), "before")
+        assert [call["state"] for call in calls] == ["before"]
 
     def test_losses_and_steps_by_hand(self):
         policy = by_hand()

@@ -241,9 +241,10 @@ class TestTargets:
         buffer.batch = with_mask
         assert self.returns(policy, buffer) == [[1.0 + 0.5 * value]]
 
-    @pytest.mark.parametrize(("options", "value"), [({"is_double": False}, 9.0), ({"is_double": True}, 7.0)])
-    def test_a_choice_of_ones_own_counts_where_the_trained_network_chooses(self, make_dqn, make_buffer, options, value):
-        policy = make_dqn(Table(self.ONLINE), discount_factor=0.5, target_update_freq=10, **options)
+    @pytest.mark.parametrize(("freq", "is_double", "value"), [(10, False, 9.0), (10, True, 7.0), (0, True, 2.0)])
+    def test_a_choice_of_ones_own_is_that_of_the_trained_network(self, make_dqn, make_buffer, freq, is_double, value):
+        options = {"target_update_freq": freq, "is_double": is_double}
+        policy = make_dqn(Table(self.ONLINE), discount_factor=0.5, **options)
         policy.compute_q_value = lambda logits, mask: logits * torch.tensor([0.0, 0.0, 1.0])
         assert self.returns(policy, one_row(make_buffer)) == [[1.0 + 0.5 * value]]
 

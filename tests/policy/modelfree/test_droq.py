@@ -47,6 +47,10 @@ def test_the_least_value_of_the_target_network():
     assert value.tolist() == pytest.approx([min(2 * ACT + 1, 2 - ACT) - 0.5 * LOG_PROB], abs=1e-5)
 
 
+def test_the_actor_is_rated_by_the_mean_of_all_critics():
+    assert by_hand().actor_value(None, torch.tensor([[1.0], [-1.0]])).tolist() == [(3 + 1) / 2, (-1 + 3) / 2]
+
+
 def test_losses_and_steps_by_hand():
     policy = by_hand()
     stats, batch = step(policy)
@@ -106,6 +110,7 @@ def test_dropout_stays_on_while_learning_in_the_target_network_too(mode):
     ]
     assert [layer.dropped for layer in layers] == [[True, True], [True]]
     assert (policy.training, policy.actor.training) == (mode, mode)
+    assert policy.eval().train().training
     assert not any(parameter.requires_grad for parameter in policy.critic_old.parameters())
 
 

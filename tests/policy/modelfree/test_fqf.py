@@ -125,6 +125,15 @@ def test_illegal_actions_are_not_chosen():
     assert by_hand()(Batch(obs=obs, info={})).act.tolist() == [0]
 
 
+def test_losses_are_means_over_rows():
+    stats = []
+    for rows in (1, 2):
+        batch = Batch(obs=np.full(rows, 1), act=np.zeros(rows, int), info={})
+        batch.returns = torch.tensor([[1.0, 0.0]] * rows)
+        stats.append(by_hand(ent_coef=0.5).learn(batch).get_loss_stats_dict())
+    assert stats[0] == pytest.approx(stats[1])
+
+
 def test_the_network_of_fractions_has_an_optimizer_of_its_own():
     policy, buffer = make("FQF", target_update_freq=2), transitions()
     before = policy.fraction_model.net.weight.detach().clone()

@@ -69,6 +69,13 @@ def test_returns_that_were_all_alike_are_divided_by_a_small_number():
     assert returns(policy, rows("e", "e")) == pytest.approx([0.0, 1e4])
 
 
+def test_returns_are_as_they_are_once_they_are_no_longer_to_be_normalized():
+    policy = make_pg(reward_normalization=True)
+    policy.ret_rms.mean, policy.ret_rms.var, policy.ret_rms.count = np.array(1.0), np.array(4.0), 10
+    policy.rew_norm = False
+    assert returns(policy, rows("e", "e")) == [1.0, 2.0]
+
+
 def test_returns_are_like_the_actor():
     policy, buffer = make_pg(), rows("-", "e")
     batch, indices = buffer.sample(0)

@@ -205,6 +205,12 @@ def test_learning_goes_through_hooks():
     assert torch.allclose(weights(heard), weights(quick), atol=1e-6)
 
 
+def test_a_graph_takes_the_steps_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "__call__", lambda *_: ({"loss": torch.tensor(7.0)}, None))
+    batch = Batch(obs=torch.zeros(2, 4), act=torch.tensor([1, 0]), returns=torch.tensor([3.0, 5.0]))
+    assert make(compile=True).learn(batch, batch_size=None, repeat=1).loss.mean == 7.0
+
+
 @pytest.mark.pitfall("F10")
 def test_resume_is_exact():
     def trained(policy, updates):

@@ -4,6 +4,7 @@ import torch
 
 import distributional
 from distributional import Table, line
+from policy.learners.given import calls_of
 from rlfast.data import Batch
 
 
@@ -64,6 +65,15 @@ def test_who_chooses(double, expected):
     with torch.no_grad():
         policy.model_old.values[0] = torch.tensor([[5.0, 5.0], [0.0, 0.0]])  # for which 0 is the best
     assert torch.equal(policy.next_value(np.array([0])), policy.model_old.values[:1, expected])
+
+
+def test_the_network_is_given_the_hidden_state_and_infos():
+    policy = make(Table(ROWS))
+    calls = calls_of(policy.model)
+    batch = Batch(obs=np.array([0]), act=np.array([0]), info=Batch(lives=np.array([3])))
+    batch.returns, batch.state = torch.tensor([[0.5, 3.0]]), torch.ones(1, 1)
+    policy.learn(batch)
+    assert [(call["state"].tolist(), call["info"].lives.tolist()) for call in calls] == [([[1.0]], [3])]
 
 
 def test_importance_weights():

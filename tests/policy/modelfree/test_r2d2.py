@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium.spaces import Discrete
 
+from policy.learners.given import calls_of
 from rlfast.data import Batch, PrioritizedReplayBuffer, Sequence
 from rlfast.policy import R2D2Policy
 from rlfast.policy.modelfree.r2d2 import R2D2TrainingStats
@@ -105,6 +106,7 @@ def test_one_update_by_hand(monkeypatch, burn_in, n_step, eta, eps):
     policy._iter = 1  # the target network is not due
     policy.model_old.load_state_dict({k: v + 0.3 * torch.randn_like(v) for k, v in policy.model.state_dict().items()})
     drawn = buffer.sample(12)
+    drawn[0].weight = np.linspace(0.25, 1.0, 12)
     batch, indices = copy.deepcopy(drawn[0]), drawn[1]
     loss, gradients, priorities = by_hand(policy, buffer, batch, indices, burn_in, n_step, 0.9, eta, eps)
     expected = [p.detach() - 0.5 * g for p, g in zip(policy.model.parameters(), gradients, strict=True)]
@@ -133,6 +135,17 @@ def test_without_rescaling_and_without_the_double_form():
         value = policy.model_old(rows.obs_next, state)[0].amax(dim=1)
     expected = torch.as_tensor(rows.rew) + 0.9 * value * ~torch.as_tensor(rows.terminated)
     torch.testing.assert_close(batch.returns.double(), expected.double(), rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        value = policy.model(rows.obs, rows.policy.hidden_state)[0][torch.arange(20), torch.as_tensor(rows.act)]
+    assert policy.learn(batch).loss == pytest.approx((expected - value).square().mean().item(), rel=1e-4)
+
+
+def test_the_network_is_given_the_infos_of_transitions():
+    policy = make_policy(rescaling=None)
+    calls = calls_of(policy.model)
+    batch = Batch(obs=np.zeros((1, 2), np.float32), act=np.array([0]), info=Batch(lives=np.array([3])))
+    policy.learn(Batch(batch, returns=torch.zeros(1, 1)))
+    assert [call["info"].lives.tolist() for call in calls] == [[3]]
 
 
 def test_the_target_network_is_copied_at_its_period():

@@ -68,6 +68,30 @@ def test_noise_is_of_the_policys_own_stream():
     assert all(torch.equal(*pair) for pair in zip(noise_of(first.model), noise_of(second.model), strict=True))
 
 
+def test_noise_is_like_that_of_the_layers():
+    policy = make("Rainbow").to(torch.float64)
+    assert {noise.dtype for noise in policy.draw_step(4)} == {torch.float64}
+    assert {noise.device.type for noise in policy.to("meta").draw_step(4)} == {"meta"}
+
+
+def test_noise_that_a_sample_brings_is_taken():
+    policy, samples = make("Rainbow"), []
+    step = policy.gradient_step
+    policy.gradient_step = lambda sample: samples.append(sample) or step(sample)
+    policy.update(16, transitions())
+    assert all(torch.equal(*pair) for pair in zip(noise_of(policy.model), samples[0].draws, strict=True))
+
+
+def test_learning_through_a_forward_of_ones_own_draws_noise_for_its_rows():
+    policy, rows = make("Rainbow"), []
+    draw, before = policy.draw_step, noise_of(policy.model)
+    policy.draw_step = lambda number: rows.append(number) or draw(number)
+    policy.register_forward_hook(lambda *_: None)
+    policy.update(16, transitions())
+    assert rows == [16]
+    assert not any(torch.equal(*pair) for pair in zip(noise_of(policy.model), before, strict=True))
+
+
 def test_noise_learns():
     policy, buffer = make("Rainbow"), transitions()
     layer = next(module for module in policy.model.modules() if isinstance(module, NoisyLinear))

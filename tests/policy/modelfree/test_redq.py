@@ -76,6 +76,16 @@ ACT = math.tanh(0.5)
 VALUES = [2 * ACT + 1, 2 - ACT, -9.0]
 
 
+def test_the_actor_is_rated_by_the_mean_of_all_critics():
+    value = by_hand().actor_value(None, torch.tensor([[1.0], [-1.0]]))
+    assert value.tolist() == pytest.approx([(3 + 1 - 9) / 3, (-1 + 3 - 9) / 3])
+
+
+def test_critics_are_drawn_for_the_device_of_the_actor():
+    policy = make_redq(actor=normal_actor().to("meta"))
+    assert [draws.device.type for draws in policy.draw_next(2)] == ["meta"] * 2
+
+
 class TestNextValue:
     @pytest.mark.pitfall("F5")
     @pytest.mark.parametrize("members", [[0, 1], [1, 0], [1, 2]])

@@ -8,6 +8,7 @@ from gymnasium.spaces import Box
 from continuous import LOG_PROB, GivenNormal, Lines
 from rlfast.data import Batch
 from rlfast.policy import TQCPolicy
+from rlfast.policy.learners.replay_learner import Sample
 from rlfast.policy.modelfree.tqc import TQCTrainingStats
 
 ACT = math.tanh(0.5)
@@ -53,6 +54,12 @@ class TestNextValue:
             policy.next_value(torch.zeros(1, 1), None, *policy.draw_next(1))
 
 
+def test_the_actor_is_rated_by_the_mean_of_all_quantiles():
+    policy = by_hand([2.0, -1.0], [[0.0, 1.0], [3.0, 4.0]])
+    value = policy.actor_value(None, torch.tensor([[1.0], [-1.0]]))
+    assert value.tolist() == [(2 + 3 + 2 + 3) / 4, (-2 - 1 + 4 + 5) / 4]
+
+
 class TestLearn:
     def step(self, policy, returns, weight=None):
         rows = len(returns)
@@ -83,6 +90,20 @@ class TestLearn:
             for row, before in zip(offsets, [[0.0, 1.0], [0.5, 3.0]], strict=True)
         ]
         assert policy.critic_old.offset[:, 0].tolist() == [pytest.approx(row) for row in moved]
+
+    def test_levels_are_as_exact_as_the_critics(self):
+        policy = by_hand([0.0], [[0.0, 100.0, 100.0]])
+        policy.double()
+        stats, _ = self.step(policy, [[10.0]])
+        # Huber's function of 10 and -90, twice, is 9.5 and 89.5, at the levels 1/6, 1/2 and 5/6
+        assert stats.critic_loss == pytest.approx((9.5 / 6 + 89.5 / 2 + 89.5 / 6) / 3, rel=1e-12)
+
+    def test_levels_are_where_the_critics_are(self):
+        policy = by_hand([0.0], [[0.0, 1.0]])
+        policy.critic.to("meta")
+        sample = Sample(None, None, None, torch.zeros(1, 1, device="meta"), None, is_due=False, draws=())
+        losses, _ = policy.critic_step(sample._replace(returns=torch.zeros(1, 1, device="meta")))
+        assert losses["critic_loss"].device.type == "meta"
 
     def test_importance_weights_and_one_target(self):
         policy = by_hand([0.0], [[0.0]], top_quantiles_to_drop_per_net=0)

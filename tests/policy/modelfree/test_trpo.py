@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
 from torch import nn
+from torch.distributions import Independent, Normal
 
 from rlfast.functional import DiagonalNormal
 from rlfast.policy import TRPOPolicy
@@ -29,16 +32,16 @@ class Zero(nn.Module):
         return self.value.expand(len(obs), 1)
 
 
-def step(advantage=1.0, **options):
+def step(advantages=(1.0, -1.0), **options):
     """Do one step that makes an action above the mean more likely, and one below less; give policy and losses."""
     critic = Zero()
     optim = torch.optim.SGD(critic.parameters(), lr=0.1)
     given = {"action_space": Box(-1, 1, (1,)), "dist_fn": DiagonalNormal}
-    policy = TRPOPolicy(actor=Curved(), critic=critic, optim=optim, **given, **options)
+    policy = TRPOPolicy(actor=Curved(), critic=critic, optim=optim, **given | options)
     act = torch.tensor([[11.0], [9.0]])
     logp_old = torch.full((2,), -0.5 - 0.5 * np.log(2 * np.pi), dtype=torch.float32)
     losses = policy._gradient_step(
-        torch.zeros(2, 1), None, None, act, logp_old, torch.tensor([advantage, -1.0]), torch.zeros(2)
+        torch.zeros(2, 1), None, None, act, logp_old, torch.tensor(advantages), torch.zeros(2)
     )
     return policy, {name: value.item() for name, value in losses.items()}
 
@@ -71,9 +74,24 @@ def test_the_old_parameters_come_back_when_the_line_search_fails():
 
 @pytest.mark.parametrize("advantage", [np.nan, np.inf])
 def test_an_advantage_that_is_no_number_leaves_the_actor_as_it_was(advantage):
-    policy, losses = step(advantage)
+    policy, losses = step([advantage, -1.0])
     assert policy.actor.root.item() == 1
     assert (losses["step_size"], losses["kl"]) == (0, 0)
+
+
+def test_without_advantages_there_is_no_step_that_a_distribution_would_refuse():
+    policy, losses = step([0.0, 0.0], dist_fn=lambda mean, std: Independent(Normal(mean, std, validate_args=True), 1))
+    assert policy.actor.root.item() == 1
+    assert (losses["step_size"], losses["kl"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("kl", "loss", "size"), [(0.01, 1.0, 0.0), (0.02, 0.5, 0.0), (0.01, 0.5, 0.25)])
+def test_a_step_must_stay_within_the_limit_and_be_better(kl, loss, size):
+    policy, _ = step(max_kl=0.02)
+    tried = SimpleNamespace(direction=torch.tensor([0.8]), fisher_product=lambda direction: direction)
+    tried.loss, tried.take = torch.tensor(1.0), lambda _: (torch.tensor(kl), torch.tensor(loss))
+    policy.natural_step = lambda *_: tried
+    assert policy.actor_step(None, *torch.zeros(3, 2))["step_size"].item() == pytest.approx(size)
 
 
 def test_a_loss_that_is_no_number_fails_as_well(monkeypatch):

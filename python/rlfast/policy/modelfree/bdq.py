@@ -129,7 +129,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
         act = legal_values(logits, action_mask(batch.obs)).argmax(dim=-1).cpu().numpy()
-        return wrap({"logits": logits, "act": act, "state": None if hidden is None else parse(hidden)})
+        return wrap({"logits": logits, "act": act, "state": parse(hidden)})
 
     def exploration_noise(self, act: Any, batch: Any) -> Any:
         """Replace each action, with probability :attr:`eps`, by one drawn uniformly in every dimension."""
@@ -137,7 +137,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
             return act
         mask = action_mask(batch.obs)
         legal = np.ones((*np.shape(act), self.choices), bool) if mask is None else to_numpy(mask)
-        drawn = random_legal(self.rng, legal.reshape(-1, legal.shape[-1])).reshape(np.shape(act))
+        drawn = random_legal(self.rng, legal)
         return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002

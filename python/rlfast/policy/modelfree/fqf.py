@@ -151,9 +151,8 @@ class FQFPolicy(QuantileLearner):
 
     def quantiles_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
         """Return quantiles by a network, their levels and the quantiles between them."""
-        given = {} if levels is None else {"fractions": levels}
-        network = self.network(model)
-        return network(inner_obs(obs), propose_model=self.fraction_model, state=state, info=info, **given)
+        network, given = self.network(model), inner_obs(obs)
+        return network(given, propose_model=self.fraction_model, fractions=levels, state=state, info=info)
 
     def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``."""
