@@ -69,6 +69,13 @@ def test_without_a_distribution_there_is_none():
     assert seen[1] is None
 
 
+def test_where_the_policy_gives_nothing_to_store_there_is_nothing():
+    seen = []
+    c = collector(Scripted(2), on_step_hook=lambda _, step: seen.append("policy" in step))
+    c.collect(n_step=1)
+    assert seen == [False]
+
+
 def test_without_a_row_for_each_action_there_is_no_distribution():
     seen = []
     envs = DummyVectorEnv([lambda: Scripted(2), lambda: Scripted(3)], autoreset_mode="NEXT_STEP")

@@ -240,6 +240,14 @@ def test_hidden_states_start_anew_where_an_episode_is_broken_off():
 
 
 @pytest.mark.pitfall("E11")
+def test_who_is_left_out_of_the_last_vector_step_goes_on_where_it_was():
+    c = collector(Scripted(5), Scripted(5))
+    c.collect(n_step=3, exact=True)
+    c.collect(n_step=4)
+    for buffer, steps in zip(c.buffer.buffers, (4, 3), strict=True):
+        np.testing.assert_array_equal(buffer[:].obs, [[0, step] for step in range(steps)])
+
+
 def test_steps_are_rounded_up_to_whole_vector_steps_unless_exact():
     c = collector(*(Scripted(3) for _ in range(4)))
     with pytest.warns(UserWarning, match="n_step=6 is not a multiple of the 4 environments"):

@@ -136,6 +136,18 @@ def test_collects_are_those_of_torch(make, envs, plays):
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
 
+@pytest.mark.parametrize("mode", [True, False])
+def test_only_environments_whose_episode_ended_must_be_reset_by_hand(mode):
+    envs = native()
+    with collector(dqn(), envs, mode) as one:
+        one.reset()
+        one.collect(n_episode=3)  # of the first three
+        for number in range(3):
+            with pytest.raises(RuntimeError, match="call reset first, and after each episode"):
+                envs.step(np.zeros(1, np.int64), [number])
+        assert not envs.step(np.zeros(1, np.int64), [3])[2]
+
+
 @pytest.mark.parametrize("make", [dqn, pg, undecided])
 def test_collects_are_those_of_python_environments(make):
     plays = PLAYS["steps"] + PLAYS["evaluate"]

@@ -180,8 +180,8 @@ class NativeCollecting(HookCalls):
         return {"network": None, "uniform": streams}
 
     def _collect_in_rust(self, limit: Limit, tally: Tally, whole: tuple[str, Any], acting: dict[str, Any]) -> bool:
-        ready, envs, store = limit.ready, cast("NativeVectorEnv", self._envs), self.buffer._core
-        answer = collect(envs._backend.envs, store, obs=self._obs, ready=ready, limit=whole, **acting)
+        envs, store = cast("NativeVectorEnv", self._envs)._backend.envs, self.buffer._core
+        answer = collect(envs, store, obs=self._obs, ready=limit.ready, limit=whole, **acting)
         self._obs, after, left, vector_steps, rows, (returns, lens, stale), undecided = answer
         if self._chooser is not None:
             self._chooser.used(vector_steps)
@@ -198,5 +198,4 @@ class NativeCollecting(HookCalls):
             self._rows_left -= rows
         if len(stale):
             self._stale[stale] = True
-            envs._must_reset(stale)
         return True
