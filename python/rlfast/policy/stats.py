@@ -118,18 +118,8 @@ class TrainingStatsWrapper(TrainingStats):
         return {**self._wrapped_stats._get_self_dict(), **vars(self)}  # noqa: SLF001 (the same class's)
 
 
-def _wrapped_property(name: str) -> property:
-    def get(stats: TrainingStatsWrapper) -> Any:
-        return getattr(stats.wrapped_stats, name)
-
-    def set_(stats: TrainingStatsWrapper, value: Any) -> None:
-        setattr(stats.wrapped_stats, name, value)
-
-    return property(get, set_)
-
-
-for _name in _NO_LOSSES:  # the class has defaults for some, so __getattr__ would not be called
-    setattr(TrainingStatsWrapper, _name, _wrapped_property(_name))
+for _name in _NO_LOSSES:  # hides the defaults of the class, for which __getattr__ would not be called
+    setattr(TrainingStatsWrapper, _name, property())
 
 
 def as_stats(result: Any, policy_name: str) -> Any:
