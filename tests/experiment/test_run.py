@@ -503,6 +503,21 @@ def test_nothing_is_overwritten(tiny, run_dir):
     assert parameter_hash(run_dir) == before
 
 
+def test_environments_of_a_run_that_cannot_begin_are_closed(tiny, run_dir):
+    made = []
+
+    def make_parts(*declared):
+        made.append(build(*declared))
+        return made[0]
+
+    run_dir.mkdir()
+    (run_dir / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="is not empty"):
+        train(tiny(), make_parts=make_parts)
+    assert made[0].train_collector.env.closed
+    assert made[0].test_collector.env.closed
+
+
 def test_a_bare_word_is_no_folder_for_rows(tiny, run_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"--storage disk is none of ram, lz4, zstd: write \./disk for a folder"):

@@ -106,8 +106,15 @@ class Declaration:
         """
         return []
 
+    def prepare(self, parts: Any) -> None:
+        """Is called with the parts of a run that begins, and does not go on, before anything is written.
+
+        :param parts: the parts of the run, see :class:`~rlfast.experiment.build.Parts`.
+        :raises ValueError: if the run cannot begin.
+        """
+
     def begin(self, trainer: BaseTrainer) -> None:
-        """Is called once, before training begins.
+        """Is called once, before training begins or goes on.
 
         :param trainer: the trainer.
         """

@@ -72,11 +72,15 @@ def train(
         if isinstance(config, DataConfig) and config.data is None:
             raise ValueError(f"--data is needed: {algorithm.title} learns from a buffer's file or a dataset")
         _check_storage(config)
-        parts = make_parts(config, declaration)
-        run_dir = make_run_dir(config, algorithm.name)
-        config = replace(config, run_dir=run_dir)
-        write_config(run_dir, config, algorithm.name, declaration.beyond)
-        declaration.save(run_dir)
+        with ExitStack() as made:
+            parts = make_parts(config, declaration)
+            made.callback(parts.close)
+            declaration.prepare(parts)
+            run_dir = make_run_dir(config, algorithm.name)
+            config = replace(config, run_dir=run_dir)
+            write_config(run_dir, config, algorithm.name, declaration.beyond)
+            declaration.save(run_dir)
+            made.pop_all()
     except _CANNOT_RUN as error:
         raise ConfigError(str(error)) from error
     if type(declaration) is Declaration:  # objects of Python may read other settings
@@ -125,7 +129,12 @@ def resume(
         if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):
             raise FileNotFoundError(f"the checkpoint of {run_dir} is gone: put it back, or start another run")
         declaration = read_declaration(run_dir, read_beyond(run_dir), allow_import=allow_import)
-        parts = make_parts(here, declaration)
+        with ExitStack() as made:
+            parts = make_parts(here, declaration)
+            made.callback(parts.close)
+            if not saved:
+                declaration.prepare(parts)
+            made.pop_all()
     except (*_CANNOT_RUN, TypeError) as error:
         raise ConfigError(str(error)) from error
     if not saved:

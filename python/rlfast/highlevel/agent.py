@@ -173,7 +173,7 @@ class AgentFactory(ToStringMixin, ABC):
         plan.add_params(self.params, envs, self.optim_factory)
         plan.add_networks(envs, {name: one for name, one in self.factories.items() if one is not None})
         if self.policy_wrapper_factory is not None:
-            plan.beyond.append("policy_wrapper_factory")
+            plan.beyond["policy_wrapper_factory"] = self.policy_wrapper_factory
         return plan
 
     def set_policy_wrapper_factory(self, policy_wrapper_factory: PolicyWrapperFactory[Any] | None) -> None:

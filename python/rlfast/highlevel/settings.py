@@ -44,6 +44,11 @@ _NAMES = {
 _SAID_ELSEWHERE = {"env", "seed", "device", "run_dir"}
 _WITHOUT_A_SCREEN = (EnvMode.TRAIN, EnvMode.TEST)
 _AROUND_ACTORS = (actor.ActorFactoryTransientStorageDecorator, actor.IntermediateModuleFactoryFromActorFactory)
+_EXPLORE = (
+    trainer.EpochTrainCallbackDQNSetEps,
+    trainer.EpochTrainCallbackDQNEpsLinearDecay,
+    trainer.EpochTestCallbackDQNSetEps,  # says nothing, as tests do not explore
+)
 _USUAL = (actor.ActorFactoryDefault, critic.CriticFactoryDefault, critic.CriticEnsembleFactoryDefault)
 
 
@@ -61,7 +66,7 @@ class Settings:
     def __post_init__(self) -> None:
         self._names = {field.name for field in fields(find(self.algorithm).config)}
         self.values: dict[str, Any] = {}
-        self.beyond: list[str] = []
+        self.beyond: dict[str, Any] = {}
 
     def config(self, **more: Any) -> RunConfig:
         """Returns the settings.
@@ -103,7 +108,7 @@ class Settings:
             usual = not field.name.endswith("lr") and values.get(field.name, field.default) == field.default
             said &= field.name not in values or self._add_param(field.name, values[field.name], envs) or usual
         if not said:
-            self.beyond.append("params")
+            self.beyond["params"] = params
 
     def _add_schedule(self, factories: list[Any]) -> bool:
         steps = {type(one) is LRSchedulerFactoryLinear and one.sampling_config.max_steps for one in factories}
@@ -151,7 +156,7 @@ class Settings:
         shared = not any(hasattr(factory, "actor_future") for factory in factories.values())
         for name, factory in factories.items():
             if not shared or not self._add_network(factory, envs):
-                self.beyond.append(name)
+                self.beyond[name] = getattr(factory, "actor_factory", factory)
 
     def _add_network(self, factory: Any, envs: Environments) -> bool:
         factory = getattr(factory, "preprocess_net_factory", factory)
@@ -161,14 +166,12 @@ class Settings:
             return False
         activation = getattr(factory, "hidden_activation", nn.ReLU)
         name = next((name for name, kind in ACTIVATIONS.items() if kind is activation), None)
-        if not self.say(hidden_sizes=tuple(factory.hidden_sizes), activation=name):
-            return False
-        if type(factory) is not actor.ActorFactoryDefault or envs.get_type().is_discrete():
-            return True
-        if factory.continuous_actor_type is actor.ContinuousActorType.GAUSSIAN:
-            bounded, conditioned = not factory.continuous_unbounded, factory.continuous_conditioned_sigma
-            return self.say(bounded=bounded, conditioned_sigma=conditioned, log_std=-0.5)
-        return bool(factory.continuous_actor_type is actor.ContinuousActorType.DETERMINISTIC)
+        said: dict[str, Any] = {"hidden_sizes": tuple(factory.hidden_sizes), "activation": name}
+        kind = getattr(factory, "continuous_actor_type", None)
+        if kind is actor.ContinuousActorType.GAUSSIAN and envs.get_type().is_continuous():
+            said |= {"bounded": not factory.continuous_unbounded, "log_std": -0.5}
+            said["conditioned_sigma"] = factory.continuous_conditioned_sigma
+        return self.say(**said)
 
     # -- the run -----------------------------------------------------------------------------------------------------
 
@@ -191,7 +194,7 @@ class Settings:
         self.values["batch_size"] = sampling.batch_size or self.values["collect_steps"]
         self._sampling = sampling
         if sampling.buffer_options() or sampling.episode_per_collect is not None:
-            self.beyond.append("sampling_config")
+            self.beyond["sampling_config"] = sampling
 
     def add_environments(self, factory: Any, env: Any, seed: int) -> None:
         """Adds the id of the environment and the seeds.
@@ -208,7 +211,7 @@ class Settings:
         if plain and factory.venv_type.backend is not None:
             self.values["backend"] = factory.venv_type.backend
         else:
-            self.beyond.append("env_factory")
+            self.beyond["env_factory"] = factory
 
     def add_callbacks(self, callbacks: trainer.TrainerCallbacks, env: Any) -> None:
         """Adds exploration and the return at which training ends.
@@ -216,23 +219,16 @@ class Settings:
         :param callbacks: say these.
         :param env: one of the environments.
         """
-        train, test = callbacks.epoch_train_callback, callbacks.epoch_test_callback
-        kinds = (trainer.EpochTrainCallbackDQNSetEps, trainer.EpochTrainCallbackDQNEpsLinearDecay)
-        explores = isinstance(train, kinds) or isinstance(test, trainer.EpochTestCallbackDQNSetEps)
-        if explores and "eps_start" not in self._names:
+        if "eps_start" not in self._names and any(isinstance(one, _EXPLORE) for one in vars(callbacks).values()):
             raise ValueError(f"{self.algorithm} does not choose random actions by eps: leave out callbacks that set it")
+        train, stop = callbacks.epoch_train_callback, callbacks.epoch_stop_callback
         eps = (0.0, 0.0, 0)
         if type(train) is trainer.EpochTrainCallbackDQNSetEps:
             eps = (train.eps_test, train.eps_test, 0)
         elif type(train) is trainer.EpochTrainCallbackDQNEpsLinearDecay:
             eps = (train.eps_train, train.eps_train_final, train.decay_steps)
-        elif train is not None:
-            self.beyond.append("epoch_train_callback")
-        self.say(**dict(zip(("eps_start", "eps_end", "eps_steps"), eps, strict=True)))
-        if test is not None and type(test) is not trainer.EpochTestCallbackDQNSetEps:  # tests do not explore
-            self.beyond.append("epoch_test_callback")
-        stop = callbacks.epoch_stop_callback
+        self.say(eps_start=eps[0], eps_end=eps[1], eps_steps=eps[2])
         if type(stop) is trainer.EpochStopCallbackRewardThreshold:
             self.values["stop_return"] = stop.of(env)
-        elif stop is not None:
-            self.beyond.append("epoch_stop_callback")
+        said = {type(None), *_EXPLORE, trainer.EpochStopCallbackRewardThreshold}
+        self.beyond |= {name: one for name, one in vars(callbacks).items() if type(one) not in said}

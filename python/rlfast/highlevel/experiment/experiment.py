@@ -107,7 +107,7 @@ class _Declared(Declaration):
 
     @property
     def beyond(self) -> Sequence[str]:
-        return [f"{name}: {self._experiment.describe(name)}" for name in self._beyond]
+        return [f"{name}: {_class_of(part)}" for name, part in self._beyond.items()]
 
     def save(self, run_dir: Path) -> None:
         if not self._experiment.config.persistence_enabled:
@@ -160,43 +160,41 @@ class _Declared(Declaration):
         group = PersistenceGroup(*self.envs.persistence, enabled=enabled)
         return PolicyPersistence(group, enabled, self._experiment.config.policy_persistence_mode)
 
-    def make(self, config: RunConfig) -> Parts:
-        """Returns the parts of the experiment, of which the world has most, with the policy to restore, if any.
+    def make(self) -> Parts:
+        """Returns the parts of the experiment, for a script or to watch the policy; the world has most of them."""
+        with ExitStack() as made:
+            parts = made.enter_context(closing(build(self.config, self)))
+            self.prepare(parts)
+            made.pop_all()
+        return parts
 
-        :param config: the settings of the run.
-        :raises ConfigError: if that policy does not fit.
-        """
-        parts = build(config, self)
-        self.trainer_options(parts, LazyLogger())
+    def prepare(self, parts: Parts) -> None:
+        self.trainer_options(parts, LazyLogger())  # makes the world
+        folder = self.world.restore_directory
         try:
-            self.restore()
+            if folder:
+                self.persistence(enabled=False).restore(parts.policy, self.world, self._experiment.config.device)
         except (RuntimeError, ValueError, LookupError, AttributeError, ImportError) as error:
-            parts.close()
-            raise ConfigError(f"{self.world.restore_directory} has no policy for this: {summary(error)}") from error
+            raise ConfigError(f"{folder} has no policy for this: {summary(error)}") from error
         if self._old is not None:
             shutil.rmtree(self._old)
-        return parts
 
     def begin(self, trainer: Any) -> None:
         self.world.trainer = trainer
-        if not trainer.env_step:
-            self.restore()
-
-    def restore(self) -> None:
-        """Restores the policy that the experiment names, if any."""
-        if self.world.restore_directory:
-            persistence = self.persistence(enabled=False)
-            persistence.restore(self.world.policy, self.world, self._experiment.config.device)
 
     def environment(self, config: RunConfig, render_mode: str | None = None) -> Any:
         if "env_factory" in self._beyond:
-            raise ValueError(f"{self._experiment.describe('env_factory')} has no environments that film: use a script")
+            raise ValueError(f"{_class_of(self._experiment.env_factory)} has no environments that film: use a script")
         return super().environment(config, render_mode)
 
     def evaluation_envs(self, config: RunConfig, number: int, make: Any) -> BaseVectorEnv:
         if "env_factory" not in self._beyond:
             return super().evaluation_envs(config, number, make)
         return as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
+
+
+def _class_of(part: Any) -> str:
+    return f"{type(part).__module__}.{type(part).__qualname__}"
 
 
 @dataclass(eq=False, repr=False)
@@ -220,16 +218,6 @@ class Experiment(ToStringMixin):
     sampling_config: SamplingConfig
     logger_factory: LoggerFactory | None = None
     name: str | None = None
-
-    def describe(self, part: str) -> str:
-        """Returns the class of a part of the declaration.
-
-        :param part: its name.
-        """
-        holders = (self, self.agent_factory, self.agent_factory.trainer_callbacks)
-        found = next((getattr(one, part) for one in holders if hasattr(one, part)), None)
-        found = getattr(found, "actor_factory", found)
-        return f"{type(found).__module__}.{type(found).__qualname__}".removeprefix("builtins.")
 
     def declaration(self, run_dir: Path | None = None, run_id: str | None = None) -> Declaration:
         """Returns the settings, and what makes the parts that they do not say.
@@ -309,7 +297,7 @@ class Experiment(ToStringMixin):
         if folder is not None and raise_error_on_dirname_collision and folder.exists():
             raise FileExistsError(f"{folder} exists: choose another name")
         declared = _Declared(self, folder, logger_run_id)
-        declared.make(declared.config)
+        declared.make()
         world = declared.world
         for collector in (world.train_collector, world.test_collector) if reset_collectors else ():
             collector.reset_env()
@@ -347,9 +335,9 @@ class Experiment(ToStringMixin):
             held.enter_context(declared.held)
             if self.config.train:
                 config = replace(declared.config, save_buffer=declared.config.save_buffer and kept is not None)
-                info = train(config, declared, make_parts=lambda config, _: declared.make(config)).info
+                info = train(config, declared).info
             else:
-                held.enter_context(closing(declared.make(declared.config)))
+                held.enter_context(closing(declared.make()))
             if self.config.watch:
                 self._watch(declared.world)
         return ExperimentResult(declared.world, info)
