@@ -15,7 +15,6 @@ import torch
 from rlfast.data import PrioritizedVectorReplayBuffer, Sequence, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
-from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import (
     DataConfig,
     ExplorationConfig,
@@ -31,7 +30,7 @@ from rlfast.experiment.config import (
 from rlfast.experiment.data import load_data, normalize_by_data
 from rlfast.experiment.declaration import Declaration, check_fit
 from rlfast.experiment.environments import make_envs, normalizing_obs, single_action_space
-from rlfast.experiment.schedules import LearningRates
+from rlfast.experiment.schedules import LearningRates, apply_schedules
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import RunningMeanStd
 
@@ -197,8 +196,7 @@ def before_collect(
     :param env_step: environment steps so far.
     """
     learning_rates(env_step)
-    if (schedules := algorithm_of(config).schedules) is not None:
-        schedules(config, policy, env_step)
+    apply_schedules(config, policy, env_step)
     if isinstance(config, QLearningConfig) and hasattr(buffer, "set_beta"):
         buffer.set_beta(config.beta_at(env_step))
 

@@ -2,6 +2,7 @@ import pytest
 
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
+from rlfast.experiment.schedules import apply_schedules
 
 
 def parts_of(**changes):
@@ -33,7 +34,7 @@ def test_settings_reach_their_parts():
 
 def test_exploration_follows_its_schedule():
     algorithm, parts = ALGORITHMS["fqf"], parts_of()
-    algorithm.schedules(algorithm.config(eps_start=1.0, eps_end=0.0, eps_steps=100), parts.policy, 25)
+    apply_schedules(algorithm.config(eps_start=1.0, eps_end=0.0, eps_steps=100), parts.policy, 25)
     assert parts.policy.eps == 0.75
     parts.close()
 

@@ -3,6 +3,7 @@ import pytest
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.run import ConfigError
+from rlfast.experiment.schedules import apply_schedules
 
 
 def parts_of(**changes):
@@ -28,7 +29,7 @@ def policy_input(parts):
 def test_exploration_follows_its_schedule():
     algorithm, parts = ALGORITHMS["qrdqn"], parts_of()
     config = algorithm.config(eps_start=1.0, eps_end=0.0, eps_steps=100)
-    algorithm.schedules(config, parts.policy, 25)
+    apply_schedules(config, parts.policy, 25)
     assert parts.policy.eps == 0.75
     parts.close()
 

@@ -2,6 +2,7 @@ import pytest
 
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
+from rlfast.experiment.schedules import apply_schedules
 from rlfast.utils.net.discrete import NoisyLinear
 
 
@@ -40,8 +41,8 @@ def test_which_layers_are_noisy(dueling, expected):
 
 def test_no_action_is_random_unless_asked_for():
     algorithm, parts = ALGORITHMS["rainbow"], parts_of()
-    algorithm.schedules(algorithm.config(), parts.policy, 0)
+    apply_schedules(algorithm.config(), parts.policy, 0)
     assert parts.policy.eps == 0.0
-    algorithm.schedules(algorithm.config(eps_start=1.0, eps_steps=100), parts.policy, 25)
+    apply_schedules(algorithm.config(eps_start=1.0, eps_steps=100), parts.policy, 25)
     assert parts.policy.eps == 0.75
     parts.close()

@@ -17,10 +17,10 @@ from rlfast.distributed.cluster.actors import Actor, ActorLost
 from rlfast.distributed.collectors.weights import Weights, take_weights
 from rlfast.distributed.replay.shard import Level
 from rlfast.env import BaseVectorEnv
-from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import ExplorationConfig, OffPolicyConfig, RunConfig, stream_seed
 from rlfast.experiment.declaration import Declaration
 from rlfast.experiment.environments import make_envs, single_action_space
+from rlfast.experiment.schedules import apply_schedules
 from rlfast.policy import BasePolicy
 
 
@@ -133,8 +133,7 @@ class CollectorWorker:
         """
         begin = time.perf_counter()
         self._take(order.weights)
-        if (schedules := algorithm_of(self._run).schedules) is not None:
-            schedules(self._run, self.policy, order.env_step)
+        apply_schedules(self._run, self.policy, order.env_step)
         stats = self.collector.collect(n_step=order.steps, random=order.random, exact=True)
         level = self._send()
         return self._report(stats, level, time.perf_counter() - begin)

@@ -13,7 +13,7 @@ from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.distributed.collectors.collector_worker import CollectorWorker, Report, WorkerConfig
 from rlfast.distributed.collectors.weights import Weights
-from rlfast.experiment.algorithms import algorithm_of
+from rlfast.experiment.schedules import apply_schedules
 from rlfast.policy import BasePolicy
 from rlfast.policy.native.choosers import Chooser
 from rlfast.utils.runtime.native import NotNativeError
@@ -173,8 +173,7 @@ class RolloutWorker(CollectorWorker):
         """
         begin = time.perf_counter()
         self._take(order.weights)
-        if (schedules := algorithm_of(self._run).schedules) is not None:
-            schedules(self._run, self.policy, order.env_step)
+        apply_schedules(self._run, self.policy, order.env_step)
         order.streams.restore(self.policy)
         self.collector.reset_buffer(keep_statistics=True)
         stats = self.collector.collect(n_step=order.steps)

@@ -2,8 +2,8 @@
 
 A module has ``TITLE`` and ``SUMMARY`` for people; ``Config``, the class of its settings; ``PRESETS``, settings by
 environment that are known to work; ``build(config, networks)``, which makes the policy; and optionally
-``schedules(config, policy, env_step)``, which is called before each collect. Modules that need torch are imported
-within functions, so that ``--help`` is fast.
+``schedules(config, policy, env_step)``, which is called before each collect, after ``eps`` of an ``ExplorationConfig``
+was set. Modules that need torch are imported within functions, so that ``--help`` is fast.
 """
 
 from __future__ import annotations

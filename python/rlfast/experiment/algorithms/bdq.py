@@ -62,8 +62,3 @@ def build(config: Config, networks: Networks) -> BranchingDQNPolicy:
         compile=config.compile,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: BranchingDQNPolicy, env_step: int) -> None:
-    """Lowers how often an action is random."""
-    policy.set_eps(config.eps_at(env_step))

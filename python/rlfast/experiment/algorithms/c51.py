@@ -61,8 +61,3 @@ def build(config: Config, networks: Networks) -> C51Policy:
         compile=config.compile,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: C51Policy, env_step: int) -> None:
-    """Lowers how often an action is random."""
-    policy.set_eps(config.eps_at(env_step))

@@ -66,8 +66,3 @@ def build(config: Config, networks: Networks) -> DQNPolicy:
         clip_loss_grad=config.huber,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: DQNPolicy, env_step: int) -> None:
-    """Sets the probability of random actions."""
-    policy.set_eps(config.eps_at(env_step))

@@ -78,8 +78,3 @@ def build(config: Config, networks: Networks) -> FQFPolicy:
         compile=config.compile,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: FQFPolicy, env_step: int) -> None:
-    """Lowers how often an action is random."""
-    policy.set_eps(config.eps_at(env_step))

@@ -68,8 +68,3 @@ def build(config: Config, networks: Networks) -> IQNPolicy:
         is_double=config.double,
         compile=config.compile,
     )
-
-
-def schedules(config: Config, policy: IQNPolicy, env_step: int) -> None:
-    """Lowers how often an action is random."""
-    policy.set_eps(config.eps_at(env_step))

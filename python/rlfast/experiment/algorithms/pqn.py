@@ -63,8 +63,3 @@ def build(config: Config, networks: Networks) -> PQNPolicy:
         compile=config.compile,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: PQNPolicy, env_step: int) -> None:
-    """Lowers how often an action is random."""
-    policy.set_eps(config.eps_at(env_step))

@@ -47,8 +47,3 @@ def build(config: Config, networks: Networks) -> QRDQNPolicy:
         compile=config.compile,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: QRDQNPolicy, env_step: int) -> None:
-    """Lowers how often an action is random."""
-    policy.set_eps(config.eps_at(env_step))

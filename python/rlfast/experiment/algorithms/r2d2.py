@@ -70,8 +70,3 @@ def build(config: Config, networks: Networks) -> R2D2Policy:
         max_grad_norm=config.max_grad_norm,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: R2D2Policy, env_step: int) -> None:
-    """Sets the probability of random actions."""
-    policy.set_eps(config.eps_at(env_step))

@@ -86,8 +86,3 @@ def build(config: Config, networks: Networks) -> RainbowPolicy:
         compile=config.compile,
         **networks.spaces,
     )
-
-
-def schedules(config: Config, policy: RainbowPolicy, env_step: int) -> None:
-    """Lowers how often an action is random."""
-    policy.set_eps(config.eps_at(env_step))
