@@ -46,7 +46,12 @@ log = logging.getLogger(__name__)
 
 
 def _by_part(part: str, usual: Callable[..., Any], *given: Any) -> Any:
-    """Returns a method for a network of a part: of its factory, which takes what is given, or the usual one."""
+    """Returns a method that makes a network of :class:`DeclaredNetworks`: by its factory, if settings do not say it.
+
+    :param part: ``"actor"``, ``"critic"`` or ``"model"``. The critics' factories take turns, as a policy may have two.
+    :param usual: the method of :class:`Networks`, for a network that settings say.
+    :param given: arguments of the factory beside environments, device and the number of critics.
+    """
 
     def network(self: DeclaredNetworks, *numbers: Any, **options: Any) -> Any:
         name = next(self._critics) if part == "critic" else f"{part}_factory"

@@ -54,7 +54,7 @@ _USUAL = (actor.ActorFactoryDefault, critic.CriticFactoryDefault, critic.CriticE
 
 @dataclass
 class Settings:
-    """The settings of a run, and the names of the parts of its declaration that they do not say.
+    """The settings of a run, in ``values``, and the parts of its declaration that they do not say, in ``beyond``.
 
     :param algorithm: the name of the algorithm.
     :param chosen: settings that count more than what else is declared.
@@ -95,18 +95,18 @@ class Settings:
     # -- algorithm ---------------------------------------------------------------------------------------------------
 
     def add_params(self, params: Any, envs: Environments, optim_factory: Any) -> None:
-        """Adds the settings of the algorithm; ``"params"`` are beyond if one of them is.
+        """Adds the settings of the algorithm. If one of them has no setting of a run, ``params`` are beyond.
 
         :param params: the settings of the algorithm.
         :param envs: the environments.
         :param optim_factory: makes the optimizers.
         """
-        values = {field.name: getattr(params, field.name) for field in fields(params)}
-        schedulers = [values.pop(name) for name in [*values] if name.endswith("lr_scheduler_factory")]
-        said = self._add_schedule(schedulers) and self._add_optimizer(optim_factory)
+        schedulers = [name for name in vars(params) if name.endswith("lr_scheduler_factory")]
+        said = self._add_schedule([getattr(params, name) for name in schedulers]) and self._add_optimizer(optim_factory)
         for field in fields(params):
-            usual = not field.name.endswith("lr") and values.get(field.name, field.default) == field.default
-            said &= field.name not in values or self._add_param(field.name, values[field.name], envs) or usual
+            value = getattr(params, field.name)
+            usual = value == field.default and not field.name.endswith("lr")
+            said &= field.name in schedulers or self._add_param(field.name, value, envs) or usual
         if not said:
             self.beyond["params"] = params
 
@@ -148,7 +148,7 @@ class Settings:
         return value in (None, "default") and self.say(noise=0.1 if value else 0.0)
 
     def add_networks(self, envs: Environments, factories: dict[str, Any]) -> None:
-        """Adds sizes and activations; the names of factories that make other networks are beyond.
+        """Adds sizes and activations. Factories of other networks are beyond.
 
         :param envs: the environments.
         :param factories: the factories of networks, by name.

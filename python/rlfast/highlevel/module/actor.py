@@ -57,7 +57,7 @@ class ActorFactory(ModuleFactory, ToStringMixin):
         return ModuleOpt(module, optim_factory.create_optimizer(module, lr))
 
     def create_dist_fn(self, envs: Environments) -> Any:  # noqa: ARG002
-        """Returns the function that makes distributions from the actor's output; None for that of its output's kind.
+        """Returns the function that makes distributions from what the actor gives. Default: None, for the usual one.
 
         :param envs: the environments.
         """

@@ -115,9 +115,13 @@ class ParamTransformerMultiLRScheduler(ParamTransformer):
 
 
 class _OfParts(ParamTransformer):
-    """Likewise, for parts with an optimizer each: attributes are the names of their factories, and of the scheduler."""
+    """Likewise, for the optimizers of :class:`ParamTransformerData`.
+
+    The attributes of an instance are the names of the factories, one for each of ``_parts``, and then of the scheduler.
+    """
 
     _parts: ClassVar[tuple[str, ...]]
+    """The fields of the data with the optimizers."""
 
     def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:
         *keys, scheduler = vars(self).values()
