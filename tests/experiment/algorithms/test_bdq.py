@@ -2,7 +2,6 @@ import pytest
 
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
-from rlfast.experiment.schedules import apply_schedules
 
 
 def parts_of(**changes):
@@ -27,13 +26,6 @@ def test_what_is_done_is_what_is_stored():
     act = collector.buffer.sample(0)[0].act
     assert act.shape[1:] == (1,)
     assert set(act.flatten().tolist()) == {0, 1, 2}
-    parts.close()
-
-
-def test_exploration_follows_its_schedule():
-    algorithm, parts = ALGORITHMS["bdq"], parts_of()
-    apply_schedules(algorithm.config(eps_start=1.0, eps_end=0.0, eps_steps=100), parts.policy, 25)
-    assert parts.policy.eps == 0.75
     parts.close()
 
 

@@ -3,7 +3,6 @@ import pytest
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.run import ConfigError
-from rlfast.experiment.schedules import apply_schedules
 
 
 def parts_of(**changes):
@@ -26,14 +25,6 @@ def policy_input(parts):
     from rlfast.data import Batch
 
     return Batch(obs=parts.train_collector.env.reset()[0], info={})
-
-
-def test_exploration_follows_its_schedule():
-    algorithm, parts = ALGORITHMS["c51"], parts_of()
-    config = algorithm.config(eps_start=1.0, eps_end=0.0, eps_steps=100)
-    apply_schedules(config, parts.policy, 25)
-    assert parts.policy.eps == 0.75
-    parts.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import pytest
 
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
-from rlfast.experiment.schedules import apply_schedules
 
 
 def parts_of(**changes):
@@ -28,13 +27,6 @@ def test_settings_reach_their_parts():
     assert (policy.sample_size, policy.online_sample_size, policy.target_sample_size) == (3, 4, 5)
     assert policy.model.embed_model.num_cosines == 6
     assert [p.shape[0] for p in policy.model.last.parameters()] == [8, 8, 2, 2]
-    parts.close()
-
-
-def test_exploration_follows_its_schedule():
-    algorithm, parts = ALGORITHMS["iqn"], parts_of()
-    apply_schedules(algorithm.config(eps_start=1.0, eps_end=0.0, eps_steps=100), parts.policy, 25)
-    assert parts.policy.eps == 0.75
     parts.close()
 
 
