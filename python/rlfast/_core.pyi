@@ -485,27 +485,17 @@ class NativeEnvs:
         registry, -1 for no limit."""
 
     @property
-    def observation_space(self) -> tuple[Any, ...]:
-        """One environment's observations: ``("discrete", n, start)``, ``("multi_discrete", counts)``,
-        ``("box", low, high, shape, dtype)`` or ``("tuple", spaces)``."""
-
-    @property
-    def action_space(self) -> tuple[Any, ...]:
-        """One environment's actions, in the same form."""
-
-    @property
-    def info_fields(self) -> list[tuple[str, str, list[int]]]:
-        """Name, dtype and shape of each entry of one environment's info."""
-
-    @property
-    def reset_options(self) -> list[tuple[str, float]]:
-        """Names and defaults of the numbers that a reset takes as options."""
+    def description(self) -> str:
+        """Describes one environment in JSON: ``observation`` and ``action`` are spaces, ``["discrete", n, start]``,
+        ``["multi_discrete", counts]``, ``["box", low, high, shape, dtype]`` or ``["tuple", spaces]``; ``infos`` has the
+        name, dtype and shape of each entry of an info, and ``options`` the name and default of each number that a reset
+        takes as an option."""
 
     def reset(
         self, ids: NDArray[np.int64] | None, seeds: list[int | None], options: Sequence[float] | None = None
     ) -> tuple[NDArray[Any], _Told]:
         """Begins an episode in the environments ``ids`` (None: all): first observations, ``(rows, ...)``, and infos.
-        ``options`` are values for all of ``reset_options``. ValueError if nothing can start so."""
+        ``options`` are values for all ``options`` of the description. ValueError if nothing can start so."""
 
     def step(
         self, actions: NDArray[Any], ids: NDArray[np.int64] | None = None
@@ -558,12 +548,11 @@ class Unchanged:
     def __new__(
         cls,
         objects: Sequence[object],
-        empty: Sequence[dict[Any, Any]],
         same: Sequence[dict[Any, Any]],
         facts: Sequence[tuple[dict[str, Any], str]],
     ) -> Unchanged:
-        """:param objects: keep their classes. :param empty: have no entries. :param same: keep their values, the same
-        objects in the same order. :param facts: dicts and keys that keep equal values, or stay without one."""
+        """:param objects: keep their classes. :param same: keep their values, the same objects in the same order.
+        :param facts: dicts and keys that keep equal values, or stay without one."""
 
     def holds(self) -> bool:
         """Returns whether all of this is so."""
@@ -659,8 +648,6 @@ class RingWriter:
         """Truncates running episodes at their newest rows."""
     def reset(self, keep_statistics: bool) -> None:
         """Removes all rows of its rings."""
-    @property
-    def rings(self) -> list[int]: ...
     def release(self) -> None:
         """Lets other processes write the rings."""
 

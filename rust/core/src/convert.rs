@@ -2,7 +2,11 @@
 //!
 //! Integers and flags must keep their value exactly. A float may be rounded to a narrower float, but a finite one stays finite.
 
+use std::borrow::Cow;
+
+use crate::error::Result;
 use crate::source::Source;
+use crate::vectors::collected;
 
 /// Numbers that one call of [`convert`] converts.
 const BLOCK: usize = 64;
@@ -293,6 +297,20 @@ pub unsafe fn read_flags(source: Source, out: &mut [bool]) {
     }
 }
 
+/// Returns bytes as flags, the same memory where all of them are 0 or 1; every byte but 0 is true.
+///
+/// # Errors
+/// `Room` if there is no memory for a copy.
+pub fn as_flags(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [bool]>> {
+    match bytes {
+        Cow::Borrowed(bytes) if bytes.iter().fold(0, |all, byte| all | byte) <= 1 => {
+            // SAFETY: as many bytes of 0 and 1, which are the values of flags.
+            Ok(Cow::Borrowed(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }))
+        }
+        bytes => collected(bytes.iter().map(|&byte| byte != 0)).map(Cow::Owned),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,5 +381,13 @@ mod tests {
             read_flags(Source::rows([0_u8, 9, 2].as_ptr(), 2), &mut flags);
         }
         assert_eq!(flags, [false, true]);
+    }
+
+    #[test]
+    fn bytes_are_flags_where_they_are_or_in_a_copy() {
+        let flags = |bytes: &'static [u8]| as_flags(Cow::Borrowed(bytes)).unwrap();
+        assert!(matches!(flags(&[0, 1, 1]), Cow::Borrowed([false, true, true])));
+        assert!(matches!(flags(&[2, 0]), Cow::Owned(found) if found == [true, false]));
+        assert_eq!(as_flags(Cow::Owned(vec![1, 0])).unwrap()[..], [true, false]);
     }
 }

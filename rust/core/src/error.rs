@@ -66,6 +66,15 @@ impl Error {
     }
 }
 
+/// "No space left on device", the same number on all systems.
+const ENOSPC: i32 = 28;
+
+/// Returns the number by which systems know an error, also of one that was made here; None for one that they do not know.
+#[must_use]
+pub fn system_number(error: &io::Error) -> Option<i32> {
+    error.raw_os_error().or_else(|| (error.kind() == io::ErrorKind::StorageFull).then_some(ENOSPC))
+}
+
 /// `Err(Error::Value(..))` with a formatted message.
 macro_rules! value_error {
     ($($arg:tt)*) => { Err($crate::error::Error::Value(format!($($arg)*))) };

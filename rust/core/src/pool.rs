@@ -14,6 +14,7 @@
 
 mod job;
 
+use std::ffi::OsStr;
 use std::panic::resume_unwind;
 use std::process;
 use std::ptr;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::thread;
 
+use crate::error::{Result, value_error};
 use job::{Condvar, Job, Mutex, lock};
 
 /// The most threads that work on one job, callers included; 0 means one for each core.
@@ -35,6 +37,39 @@ static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 pub fn set_threads(threads: usize) {
     assert!(threads > 0, "at least the caller must work");
     THREADS.store(threads, Ordering::Relaxed);
+}
+
+/// The environment variable that sets the number of threads of a process.
+const VARIABLE: &str = "RLFAST_NUM_THREADS";
+
+/// Sets the most threads, as [`set_threads`] does, to a number from outside.
+///
+/// # Errors
+/// `Value` for a number below 1.
+pub fn bound_threads(threads: i64) -> Result<()> {
+    match usize::try_from(threads) {
+        Ok(threads) if threads > 0 => set_threads(threads),
+        _ => return value_error!("at least one thread must work, got {threads}"),
+    }
+    Ok(())
+}
+
+/// Sets the most threads to the number in `RLFAST_NUM_THREADS`, if there is one.
+///
+/// # Errors
+/// `Value` for anything but a whole number of at least 1; nothing is changed then.
+pub fn bound_threads_by_environment() -> Result<()> {
+    match std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) {
+        Some(given) => number_in(&given).map(set_threads),
+        None => Ok(()),
+    }
+}
+
+fn number_in(given: &OsStr) -> Result<usize> {
+    match given.to_str().and_then(|text| text.trim().parse().ok()).filter(|&threads| threads > 0) {
+        Some(threads) => Ok(threads),
+        None => value_error!("{VARIABLE} must be a whole number of at least 1, got {given:?}: all cores are used"),
+    }
 }
 
 /// Returns the most threads that work on one job: the cores that this process may use, or fewer after [`set_threads`].
@@ -259,5 +294,19 @@ mod tests {
             assert_eq!(done.into_inner(), 19);
         }
         assert_eq!(calls(100), vec![1; 100]);
+    }
+
+    #[test]
+    fn numbers_of_threads_from_outside_are_checked() {
+        for threads in [0, -1, i64::MIN] {
+            let text = bound_threads(threads).unwrap_err().to_string();
+            assert_eq!(text, format!("at least one thread must work, got {threads}"));
+        }
+        assert_eq!(number_in(OsStr::new(" 3 ")).unwrap(), 3);
+        for given in ["0", "-1", "many", "1.5"] {
+            let text = number_in(OsStr::new(given)).unwrap_err().to_string();
+            let wanted = format!("must be a whole number of at least 1, got \"{given}\": all cores are used");
+            assert!(text.ends_with(&wanted), "{text}");
+        }
     }
 }

@@ -38,7 +38,7 @@ use crate::memory::Storage;
 use crate::replay::gather::Gatherer;
 use crate::replay::layout::{Layout, Leaf};
 use crate::replay::priorities::Priorities;
-use crate::replay::ring::RunningEpisode;
+use crate::replay::ring::{Ring, RunningEpisode};
 use crate::replay::rings::Rings;
 use crate::replay::snapshot::Journal;
 use crate::replay::table::{Ending, Table};
@@ -188,6 +188,24 @@ impl Replay {
     #[must_use]
     pub fn table(&self) -> Option<&Table> {
         self.table.as_ref()
+    }
+
+    /// Returns a number of each ring.
+    #[must_use]
+    pub fn of_rings(&self, look: impl Fn(&Ring) -> usize) -> Vec<i64> {
+        self.rings.iter().map(|ring| look(ring) as i64).collect()
+    }
+
+    /// Returns the columns; none before they are defined.
+    #[must_use]
+    pub fn leaves(&self) -> &[Leaf] {
+        self.table.as_ref().map_or(&[], |table| table.layout().leaves())
+    }
+
+    /// Returns the bytes that rows take in memory or on disk, without reserved address space.
+    #[must_use]
+    pub fn nbytes(&self) -> usize {
+        self.table.as_ref().map_or(0, |table| table.nbytes(self.rings.live()))
     }
 
     /// Returns the priorities; None when rows are drawn uniformly.

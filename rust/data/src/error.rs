@@ -19,7 +19,7 @@ pub enum Error {
 }
 
 /// The result of reading.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// As [`CoreError::io`].

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use rlfast_core::error::Error as CoreError;
 use rlfast_core::pool;
 
 use crate::error::{Error, Result, broken};
@@ -211,6 +212,15 @@ impl Shards {
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// Returns the rows from `start` up to `stop`.
+    ///
+    /// # Errors
+    /// `Index` where they are not there.
+    pub fn rows_at(&self, start: usize, stop: usize) -> Result<&[Row], CoreError> {
+        let text = || format!("rows {start} to {stop} are not there: there are {}", self.rows.len());
+        self.rows.get(start..stop).ok_or_else(|| CoreError::Index(text()))
     }
 
     /// Returns why records were left out, in a sentence for each.

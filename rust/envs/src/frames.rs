@@ -16,9 +16,11 @@
 //! ```
 
 mod grey;
+mod images;
 mod resize;
 mod stacks;
 
 pub use grey::{grey, keep_greater};
+pub use images::{Image, ImageMut, grey_image};
 pub use resize::{AreaResize, ResizeError};
 pub use stacks::{StackRing, Stacks};

@@ -1,19 +1,19 @@
 //! What other languages ask of vectors of environments, with arguments that come from outside checked.
 
 use rlfast_core::error::{Error, Result};
-use rlfast_core::vectors::with_room;
+use rlfast_core::vectors::{collected, with_room};
 
-use crate::StepError;
 use crate::registry::{self, Arguments, Limit, RegistryError};
 use crate::vector::{AnyVector, Autoreset, Output, OwnedValues, Values, ValuesMut, VectorError};
+use crate::{InfoField, ResetOption, Space, StepError};
 
 /// The resets of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resets {
     /// Rows whose environments were only reset.
-    Only(Vec<usize>),
+    Only(Vec<i64>),
     /// Rows whose environments were reset after the step, with their final observations and infos.
-    Ended(Vec<usize>, OwnedValues, Vec<f64>),
+    Ended(Vec<i64>, OwnedValues, Vec<f64>),
 }
 
 /// Makes `num_envs` environments with Gymnasium's id `id`.
@@ -61,42 +61,80 @@ pub fn ids(numbers: &[i64]) -> Result<Vec<usize>> {
     Ok(ids)
 }
 
+/// The description of a space in JSON: a list of its kind, and the arguments that make it. Bounds may be infinite.
+fn described(space: &Space) -> String {
+    let bound = |bound: &f64| format!("{bound:?}").replace("inf", "Infinity");
+    let bounds = |bounds: &[f64]| bounds.iter().map(bound).collect::<Vec<_>>().join(", ");
+    match space {
+        Space::Discrete { n, start } => format!(r#"["discrete", {n}, {start}]"#),
+        Space::MultiDiscrete { counts } => format!(r#"["multi_discrete", {counts:?}]"#),
+        Space::Box { low, high, shape, dtype } => {
+            format!(r#"["box", [{}], [{}], {shape:?}, "{}"]"#, bounds(low), bounds(high), dtype.name())
+        }
+        Space::Tuple(spaces) => {
+            let spaces: Vec<_> = spaces.iter().map(described).collect();
+            format!(r#"["tuple", [{}]]"#, spaces.join(", "))
+        }
+    }
+}
+
 impl dyn AnyVector {
+    /// Describes one environment in JSON: the spaces of its observations and actions, the name, dtype and shape of each entry of its
+    /// infos, and the name and default of each option of a reset.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let (observation, action) = (described(&self.observation_space()), described(&self.action_space()));
+        let info = |field: InfoField| format!(r#"["{}", "{}", {:?}]"#, field.name, field.dtype.name(), field.shape);
+        let infos: Vec<_> = self.info_fields().into_iter().map(info).collect();
+        let option = |option: &ResetOption| format!(r#"["{}", {:?}]"#, option.name, option.default);
+        let options: Vec<_> = self.reset_options().iter().map(option).collect();
+        format!(
+            r#"{{"observation": {observation}, "action": {action}, "infos": [{}], "options": [{}]}}"#,
+            infos.join(", "),
+            options.join(", ")
+        )
+    }
+
     /// Begins episodes as `reset` does, and writes `infos` if there are any.
     ///
     /// # Errors
-    /// As `reset`.
+    /// As `reset` and [`ids`].
     pub fn reset_with_infos(
         &mut self,
-        ids: Option<&[usize]>,
+        numbers: Option<&[i64]>,
         seeds: &[Option<u64>],
         options: Option<&[f64]>,
         obs: ValuesMut<'_>,
         infos: Option<&mut [f64]>,
     ) -> Result<()> {
-        self.reset(ids, seeds, options, obs)?;
-        Ok(infos.map_or(Ok(()), |infos| self.info(ids, infos))?)
+        let known = numbers.map(ids).transpose()?;
+        self.reset(known.as_deref(), seeds, options, obs)?;
+        Ok(infos.map_or(Ok(()), |infos| self.info(known.as_deref(), infos))?)
     }
 
     /// Steps as `step` does, writes `infos` if there are any, and returns the resets, if there were any.
     ///
     /// # Errors
-    /// As `step`.
+    /// As `step` and [`ids`].
     pub fn step_with_infos(
         &mut self,
-        ids: Option<&[usize]>,
+        numbers: Option<&[i64]>,
         actions: Values<'_>,
         output: Output<'_, ValuesMut<'_>>,
         infos: Option<&mut [f64]>,
     ) -> Result<Option<Resets>> {
-        self.step(ids, actions, output)?;
-        infos.map_or(Ok(()), |infos| self.info(ids, infos))?;
+        let known = numbers.map(ids).transpose()?;
+        self.step(known.as_deref(), actions, output)?;
+        infos.map_or(Ok(()), |infos| self.info(known.as_deref(), infos))?;
+        let rows = |rows: &[usize]| collected(rows.iter().map(|&row| row as i64));
         if !self.resets().is_empty() {
-            return Ok(Some(Resets::Only(self.resets().to_vec())));
+            return Ok(Some(Resets::Only(rows(self.resets())?)));
         }
-        let ended = self.ended();
-        let resets = || Resets::Ended(ended.to_vec(), self.final_obs().to_owned(), self.final_info().to_vec());
-        Ok((!ended.is_empty()).then(resets))
+        if self.ended().is_empty() {
+            return Ok(None);
+        }
+        let (final_obs, final_info) = (self.final_obs().to_owned(), self.final_info().to_vec());
+        Ok(Some(Resets::Ended(rows(self.ended())?, final_obs, final_info)))
     }
 }
 
@@ -153,6 +191,20 @@ mod tests {
         }
         assert_eq!(ids(&[2, 0]).unwrap(), [2, 0]);
         assert_eq!(ids(&[0, -1]).unwrap_err().to_string(), "there is no environment -1");
+    }
+
+    #[test]
+    fn an_environment_is_described_in_json() {
+        let text = |id| made(id, 1, "NextStep", None).unwrap().description();
+        let wanted = r#"{"observation": ["tuple", [["discrete", 32, 0], ["discrete", 11, 0], ["discrete", 2, 0]]], "#;
+        assert!(text("Blackjack-v1").starts_with(wanted), "{}", text("Blackjack-v1"));
+        let wanted = r#""action": ["discrete", 2, 0], "infos": [], "options": [["low", -0.05], ["high", 0.05]]}"#;
+        assert!(text("CartPole-v1").ends_with(wanted), "{}", text("CartPole-v1"));
+        let counts = Space::MultiDiscrete { counts: vec![2, 3] };
+        assert_eq!(described(&counts), r#"["multi_discrete", [2, 3]]"#);
+        let unbounded = Space::vector::<f32>(&[f64::NEG_INFINITY, 0.5], &[f64::INFINITY, 1e300]);
+        let wanted = r#"["box", [-Infinity, 0.5], [Infinity, 1e300], [2], "float32"]"#;
+        assert_eq!(described(&unbounded), wanted);
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! NumPy arrays: making them, reading them, and lending them memory of ours.
 
-use std::any::Any;
+use std::ops::Deref;
 use std::os::raw::{c_int, c_void};
+use std::{ptr, slice};
 
-use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO};
+use numpy::npyffi::flags::{NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NPY_ARRAY_ENSUREARRAY, NPY_ARRAY_FORCECAST};
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
-use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
+use numpy::{
+    Element, PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _, PyUntypedArray,
+    PyUntypedArrayMethods as _,
+};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList};
+use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyList};
 use rlfast_core::convert::NumberType;
+use rlfast_core::source::packed_strides;
 use rlfast_core::{recycle, vectors};
 
 use crate::error::{IntoPython as _, raised};
@@ -19,111 +23,88 @@ use crate::error::{IntoPython as _, raised};
 /// Any object of Python's.
 pub type Object<'py> = Bound<'py, PyAny>;
 
+/// An array of NumPy's own class.
+pub type Array<'py> = Bound<'py, PyUntypedArray>;
+
 /// Axes that every NumPy supports.
 pub const NPY_MAXDIMS: usize = 32;
 
-/// An array that is borrowed from an object.
-#[derive(Clone, Copy)]
-pub struct ArrayRef<'a>(&'a PyArrayObject);
+/// The array that `object` is; None if it is none, or of a subclass of `ndarray`.
+#[inline(always)]
+pub fn of<'a, 'py>(object: &'a Object<'py>) -> Option<&'a Array<'py>> {
+    object.cast_exact().ok()
+}
 
-impl<'a> ArrayRef<'a> {
-    /// The array that `object` is; None if it is none, or of a subclass of `ndarray`.
-    #[inline(always)]
-    pub fn of(object: &'a Object<'_>) -> Option<Self> {
-        // SAFETY: a live object; the type object is NumPy's own. An `ndarray` lives as long as the reference to the object.
-        unsafe {
-            let is_array = ffi::Py_TYPE(object.as_ptr()) == get_type_object(object.py(), NpyTypes::PyArray_Type);
-            is_array.then(|| Self(&*object.as_ptr().cast::<PyArrayObject>()))
-        }
-    }
+#[inline(always)]
+fn header<'a>(array: &'a Array<'_>) -> &'a PyArrayObject {
+    // SAFETY: an `ndarray`, which lives as long as the reference to the object.
+    unsafe { &*array.as_array_ptr() }
+}
 
-    /// The lengths of its axes.
-    #[inline(always)]
-    pub fn dims(self) -> &'a [npy_intp] {
-        // SAFETY: NumPy keeps `nd` dimensions, and may keep none at all for an array without axes.
-        if self.0.nd == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.0.dimensions, self.0.nd as usize) } }
-    }
+/// The address of the first element.
+#[inline(always)]
+pub fn data(array: &Array<'_>) -> *mut u8 {
+    header(array).data.cast()
+}
 
-    /// The bytes from one entry of each axis to the next.
-    #[inline(always)]
-    pub fn strides(self) -> &'a [npy_intp] {
-        // SAFETY: as for the dimensions.
-        if self.0.nd == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.0.strides, self.0.nd as usize) } }
-    }
+/// The owner of the memory, or null.
+#[inline(always)]
+pub fn base(array: &Array<'_>) -> *mut ffi::PyObject {
+    header(array).base
+}
 
-    /// How many elements it has.
-    pub fn len(self) -> usize {
-        self.dims().iter().product::<npy_intp>() as usize
-    }
+/// Whether it has all these flags.
+#[inline(always)]
+pub fn has(array: &Array<'_>, flags: c_int) -> bool {
+    header(array).flags & flags == flags
+}
 
-    /// The address of the first element.
-    #[inline(always)]
-    pub fn data(self) -> *mut u8 {
-        self.0.data.cast()
-    }
+/// Whether its dtype is this one: the same object, or, as those that were unpickled are, one like it.
+#[inline(always)]
+pub fn has_dtype(array: &Array<'_>, descr: &Bound<'_, PyArrayDescr>) -> bool {
+    header(array).descr.cast() == descr.as_ptr() || has_equal_dtype(array, descr)
+}
 
-    /// The owner of its memory, or null.
-    #[inline(always)]
-    pub fn base(self) -> *mut ffi::PyObject {
-        self.0.base
-    }
+#[cold]
+fn has_equal_dtype(array: &Array<'_>, descr: &Bound<'_, PyArrayDescr>) -> bool {
+    array.dtype().is_equiv_to(descr)
+}
 
-    /// Whether its bytes are in C order without gaps.
-    #[inline(always)]
-    pub fn is_contiguous(self) -> bool {
-        self.has(NPY_ARRAY_C_CONTIGUOUS)
-    }
+/// The letter of the kind of its dtype.
+#[inline]
+pub fn kind(array: &Array<'_>) -> u8 {
+    // SAFETY: an array always has a dtype.
+    unsafe { (*header(array).descr).kind as u8 }
+}
 
-    /// Whether it has all these flags.
-    #[inline(always)]
-    pub fn has(self, flags: c_int) -> bool {
-        self.0.flags & flags == flags
-    }
+/// Whether it holds numbers or bools.
+#[inline]
+pub fn is_number(array: &Array<'_>) -> bool {
+    b"biufc".contains(&kind(array))
+}
 
-    /// Whether its dtype is this one: the same object, or, as those that were unpickled are, one like it.
-    #[inline(always)]
-    pub fn has_dtype(self, descr: &Bound<'_, PyArrayDescr>) -> bool {
-        self.0.descr.cast() == descr.as_ptr() || self.has_equal_dtype(descr)
-    }
+/// Its elements in C order; None if they are of another type than `T`, with gaps between them, or not aligned.
+///
+/// # Safety
+/// While the elements are read, the thread stays attached and runs nothing of Python's, so that nobody writes to them.
+#[inline]
+pub unsafe fn elements<'a, T: Element>(array: &'a Array<'_>) -> Option<&'a [T]> {
+    // SAFETY: as the caller promises; the elements are of this type.
+    unsafe { elements_as(array, &T::get_dtype(array.py())) }
+}
 
-    #[cold]
-    fn has_equal_dtype(self, descr: &Bound<'_, PyArrayDescr>) -> bool {
-        self.dtype(descr.py()).is_equiv_to(descr)
+/// As [`elements`], of an array of this dtype.
+///
+/// # Safety
+/// As [`elements`]; elements of this dtype are valid ones of `T`.
+#[inline]
+pub unsafe fn elements_as<'a, T>(array: &'a Array<'_>, descr: &Bound<'_, PyArrayDescr>) -> Option<&'a [T]> {
+    if !has(array, NPY_ARRAY_CARRAY_RO) || !has_dtype(array, descr) {
+        return None;
     }
-
-    /// Its dtype.
-    #[inline]
-    pub fn dtype<'py>(self, py: Python<'py>) -> Bound<'py, PyArrayDescr> {
-        // SAFETY: an array always has a dtype.
-        unsafe { Bound::from_borrowed_ptr(py, self.0.descr.cast()).cast_into_unchecked() }
-    }
-
-    /// The letter of the kind of its dtype.
-    #[inline]
-    pub fn kind(self) -> u8 {
-        // SAFETY: as above.
-        unsafe { (*self.0.descr).kind as u8 }
-    }
-
-    /// Its elements in C order; None if they are of another type, with gaps between them, or not aligned.
-    ///
-    /// # Safety
-    /// While the elements are read, the thread stays attached and runs nothing of Python's, so that nobody writes to them.
-    #[inline]
-    pub unsafe fn elements<T: Element>(self, py: Python<'_>) -> Option<&'a [T]> {
-        if !self.has(NPY_ARRAY_CARRAY_RO) || !self.has_dtype(&T::get_dtype(py)) {
-            return None;
-        }
-        let (data, count) = (self.0.data.cast::<T>(), self.len());
-        // SAFETY: so many elements of this type, contiguous and aligned; without any, the address may be null.
-        Some(if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data, count) } })
-    }
-
-    /// Whether it holds numbers or bools.
-    #[inline]
-    pub fn is_number(self) -> bool {
-        matches!(self.kind(), b'b' | b'i' | b'u' | b'f' | b'c')
-    }
+    let count = array.len();
+    // SAFETY: so many elements of this type, contiguous and aligned; without any, the address may be null.
+    Some(if count == 0 { &[] } else { unsafe { slice::from_raw_parts(data(array).cast(), count) } })
 }
 
 /// Whether an object is exactly a float, an int or a bool of Python's.
@@ -142,19 +123,19 @@ pub fn from_scalar<'py>(object: &Object<'py>) -> PyResult<Option<Object<'py>>> {
         if ffi::PyObject_TypeCheck(object.as_ptr(), get_type_object(py, NpyTypes::PyGenericArrType_Type)) == 0 {
             return Ok(None);
         }
-        let made = PY_ARRAY_API.PyArray_FromScalar(py, object.as_ptr(), std::ptr::null_mut());
+        let made = PY_ARRAY_API.PyArray_FromScalar(py, object.as_ptr(), ptr::null_mut());
         Bound::from_owned_ptr_or_err(py, made).map(Some)
     }
 }
 
-/// What NumPy makes of a list or another object of Python's.
-pub fn from_any<'py>(object: &Object<'py>) -> PyResult<Object<'py>> {
-    let py = object.py();
-    // SAFETY: a live object; no dtype is asked for, nor anything else.
+/// What NumPy makes of a list or another object, converted to a dtype if one is given, in C order.
+pub fn from_any<'py>(object: &Object<'py>, descr: Option<Bound<'py, PyArrayDescr>>) -> PyResult<Array<'py>> {
+    let (py, descr) = (object.py(), descr.map_or(ptr::null_mut(), |descr| descr.into_ptr().cast()));
+    let flags = NPY_ARRAY_CARRAY_RO | NPY_ARRAY_ENSUREARRAY | NPY_ARRAY_FORCECAST;
+    // SAFETY: a live object; NumPy steals the reference to the dtype, and makes an array of its own class.
     unsafe {
-        let null = std::ptr::null_mut();
-        let made = PY_ARRAY_API.PyArray_FromAny(py, object.as_ptr(), null, 0, 0, 0, std::ptr::null_mut());
-        Bound::from_owned_ptr_or_err(py, made)
+        let made = PY_ARRAY_API.PyArray_FromAny(py, object.as_ptr(), descr, 0, 0, flags, ptr::null_mut());
+        Ok(Bound::from_owned_ptr_or_err(py, made)?.cast_into_unchecked())
     }
 }
 
@@ -180,21 +161,8 @@ pub fn number_type(descr: &Bound<'_, PyArrayDescr>) -> Option<NumberType> {
     NumberType::of_kind(descr.kind(), descr.itemsize())
 }
 
-/// The strides of an array in C order without gaps.
-pub fn packed_strides(dims: &[npy_intp], itemsize: usize) -> Vec<npy_intp> {
-    let mut strides = vec![itemsize as npy_intp; dims.len()];
-    for axis in (0..dims.len().saturating_sub(1)).rev() {
-        strides[axis] = strides[axis + 1].wrapping_mul(dims[axis + 1]);
-    }
-    strides
-}
-
 /// A fresh, unfilled array and its first byte.
-pub fn empty<'py>(
-    descr: &Bound<'py, PyArrayDescr>,
-    dims: &mut [npy_intp],
-    bytes: usize,
-) -> PyResult<(Object<'py>, *mut u8)> {
+pub fn empty<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &[usize], bytes: usize) -> PyResult<(Object<'py>, *mut u8)> {
     let py = descr.py();
     if bytes >= recycle::LARGE {
         let block = recycle::OUTPUTS.block(bytes).python()?;
@@ -205,28 +173,33 @@ pub fn empty<'py>(
 }
 
 /// A fresh, unfilled array in memory of NumPy's own, and its first byte.
-fn plain<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &mut [npy_intp]) -> PyResult<(Object<'py>, *mut u8)> {
+fn plain<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &[usize]) -> PyResult<(Object<'py>, *mut u8)> {
     // SAFETY: NumPy allocates the memory.
-    let array = unsafe { described(descr, dims, None, std::ptr::null_mut(), 0)? };
+    let array = unsafe { described(descr, dims, None, ptr::null_mut(), 0)? };
     // SAFETY: the array that was made just now.
     let data = unsafe { (*array.as_ptr().cast::<PyArrayObject>()).data.cast() };
     Ok((array, data))
 }
 
-/// An array over memory that `keeper` keeps alive.
+/// An array over memory that `keeper` keeps alive, in C order; `stride` are the bytes from one row to the next, if there are gaps
+/// between these.
 pub fn over<'py>(
     descr: &Bound<'py, PyArrayDescr>,
-    dims: &mut [npy_intp],
-    strides: Option<&mut [npy_intp]>,
+    dims: &[usize],
+    stride: Option<usize>,
     data: *mut u8,
     writable: bool,
     keeper: Object<'py>,
 ) -> PyResult<Object<'py>> {
     let py = descr.py();
     let flags = if writable { NPY_ARRAY_CARRAY } else { NPY_ARRAY_CARRAY_RO };
+    let mut strides = stride.map(|_| packed_strides(dims, descr.itemsize()));
+    if let (Some(stride), Some(strides)) = (stride, &mut strides) {
+        strides[0] = stride as isize;
+    }
     // SAFETY: `keeper` becomes the array's base, so the memory outlives it.
     unsafe {
-        let array = described(descr, dims, strides, data, flags)?;
+        let array = described(descr, dims, strides.as_deref(), data, flags)?;
         let set = PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), keeper.into_ptr());
         if set < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
     }
@@ -239,34 +212,35 @@ pub fn over<'py>(
 #[inline]
 unsafe fn described<'py>(
     descr: &Bound<'py, PyArrayDescr>,
-    dims: &mut [npy_intp],
-    strides: Option<&mut [npy_intp]>,
+    dims: &[usize],
+    strides: Option<&[isize]>,
     data: *mut u8,
     flags: c_int,
 ) -> PyResult<Object<'py>> {
-    let (py, null) = (descr.py(), std::ptr::null_mut());
-    let (axes, strides) = (dims.len() as c_int, strides.map_or(null, <[npy_intp]>::as_mut_ptr));
-    let (dims, data) = (dims.as_mut_ptr(), data.cast::<c_void>());
+    let (py, axes, dims) = (descr.py(), dims.len() as c_int, dims.as_ptr().cast_mut().cast());
+    let strides = strides.map_or(ptr::null_mut(), |strides| strides.as_ptr().cast_mut());
     let owned = descr.clone().into_ptr().cast::<PyArray_Descr>();
-    // SAFETY: NumPy steals a reference to the dtype; there is a length, and a stride if any, for each axis.
+    // SAFETY: NumPy steals a reference to the dtype; there is a length, and a stride if any, for each axis, which it only reads.
     unsafe {
         let kind = get_type_object(py, NpyTypes::PyArray_Type);
-        let made = PY_ARRAY_API.PyArray_NewFromDescr(py, kind, owned, axes, dims, strides, data, flags, null.cast());
+        let data = data.cast::<c_void>();
+        let made =
+            PY_ARRAY_API.PyArray_NewFromDescr(py, kind, owned, axes, dims, strides, data, flags, ptr::null_mut());
         Bound::from_owned_ptr_or_err(py, made)
     }
 }
 
 /// Room for the lengths of the axes of an array.
-pub type Axes = [npy_intp; NPY_MAXDIMS];
+pub type Axes = [usize; NPY_MAXDIMS];
 
 /// The axes of an index and those of a row, one after the other.
-pub fn join<'a>(index: &[npy_intp], row: &[usize], room: &'a mut Axes) -> PyResult<&'a mut [npy_intp]> {
+pub fn join<'a>(index: &[usize], row: &[usize], room: &'a mut Axes) -> PyResult<&'a mut [usize]> {
     let count = index.len() + row.len();
     if count > NPY_MAXDIMS {
         return Err(raised!(PyValueError, "an array has at most {NPY_MAXDIMS} axes, these rows need {count}"));
     }
     room[..index.len()].copy_from_slice(index);
-    room[index.len()..count].iter_mut().zip(row).for_each(|(axis, &length)| *axis = length as npy_intp);
+    room[index.len()..count].iter_mut().zip(row).for_each(|(axis, &length)| *axis = length);
     Ok(&mut room[..count])
 }
 
@@ -289,10 +263,7 @@ impl<'py, T: Element> NewArray<'py, T> {
     /// Makes an array of a shape.
     #[inline]
     pub fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
-        let mut dims = [0; NPY_MAXDIMS];
-        let dims = &mut dims[..shape.len()];
-        dims.iter_mut().zip(shape).for_each(|(axis, &length)| *axis = length as npy_intp);
-        let (array, data) = plain(&T::get_dtype(py), dims)?;
+        let (array, data) = plain(&T::get_dtype(py), shape)?;
         Ok(Self { array, data: data.cast(), len: shape.iter().product() })
     }
 
@@ -300,7 +271,7 @@ impl<'py, T: Element> NewArray<'py, T> {
     #[inline]
     pub fn items(&mut self) -> &mut [T] {
         // SAFETY: as many elements as NumPy made, of which this alone knows; bools are only reached by `bytes`.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+        unsafe { slice::from_raw_parts_mut(self.data, self.len) }
     }
 }
 
@@ -308,7 +279,7 @@ impl NewArray<'_, bool> {
     /// The elements as bytes, to be set to 0 or 1.
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: as above; a bool has one byte.
-        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
+        unsafe { slice::from_raw_parts_mut(self.data.cast(), self.len) }
     }
 }
 
@@ -317,7 +288,7 @@ pub struct Shaped<T> {
     /// The elements.
     pub values: Vec<T>,
     /// The shape.
-    pub shape: Vec<npy_intp>,
+    pub shape: Vec<usize>,
 }
 
 /// An index of any shape.
@@ -325,33 +296,36 @@ pub type Index = Shaped<i64>;
 
 impl<T> Shaped<T> {
     /// The array's elements in C order, and its shape.
-    pub fn new(values: Vec<T>, shape: Vec<npy_intp>) -> Self {
+    pub fn new(values: Vec<T>, shape: Vec<usize>) -> Self {
         Self { values, shape }
     }
 
     /// A matrix, row by row.
     pub fn matrix(values: Vec<T>, rows: usize, columns: usize) -> Self {
-        Self::new(values, vec![rows as npy_intp, columns as npy_intp])
+        Self::new(values, vec![rows, columns])
     }
 }
 
 impl<T: Element + Copy> Shaped<T> {
     /// Copies an array of this very type; None for another object.
     fn copied(object: &Object<'_>) -> PyResult<Option<Self>> {
-        let Some(array) = ArrayRef::of(object) else { return Ok(None) };
         // SAFETY: they are only copied.
-        let Some(values) = (unsafe { array.elements::<T>(object.py()) }) else { return Ok(None) };
-        Ok(Some(Self::new(vectors::copied(values).python()?, array.dims().to_vec())))
+        let found = of(object).and_then(|array| unsafe { elements(array) }.map(|values| (values, array.shape())));
+        found.map(|(values, shape)| Ok(Self::new(vectors::copied(values).python()?, shape.to_vec()))).transpose()
     }
 
-    /// Copies an object as NumPy converts it to this type, with at least `axes` axes.
-    fn converted(object: &Object<'_>, axes: usize) -> PyResult<Self> {
-        let py = object.py();
-        let options = PyDict::new(py);
-        options.set_item("ndmin", axes)?;
-        options.set_item("order", "C")?;
-        let made = py.import("numpy")?.call_method("array", (object, T::get_dtype(py)), Some(&options))?;
-        Ok(Self::copied(&made)?.expect("invariant: a copy of this type in C order"))
+    /// Copies an object as NumPy converts it to this type.
+    pub fn converted(object: &Object<'_>) -> PyResult<Self> {
+        let made = from_any(object, Some(T::get_dtype(object.py())))?;
+        Ok(Self::copied(&made)?.expect("invariant: of this type, in C order"))
+    }
+}
+
+impl<T> Deref for Shaped<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.values
     }
 }
 
@@ -365,14 +339,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Shaped<i64> {
         if let Ok(list) = index.cast_exact::<PyList>()
             && let Some(values) = list.iter().map(|row| row.cast_exact::<PyInt>().ok()?.extract().ok()).collect()
         {
-            return Ok(Self::new(values, vec![list.len() as npy_intp]));
+            return Ok(Self::new(values, vec![list.len()]));
         }
-        let array = index.py().import("numpy")?.call_method1("asarray", (index,))?;
-        if let Some(found) = ArrayRef::of(&array).filter(|found| !b"iu".contains(&found.kind()) && found.len() > 0) {
-            let dtype = found.dtype(index.py());
-            return Err(raised!(PyTypeError, "an index is an array of integers, got dtype {dtype}"));
+        let array = from_any(&index, None)?;
+        if !b"iu".contains(&kind(&array)) && !array.is_empty() {
+            return Err(raised!(PyTypeError, "an index is an array of integers, got dtype {}", array.dtype()));
         }
-        Self::converted(&array, 1)
+        let Self { values, shape } = Self::converted(&array)?;
+        Ok(Self::new(values, if shape.is_empty() { vec![1] } else { shape }))
     }
 }
 
@@ -380,13 +354,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Shaped<f64> {
     type Error = PyErr;
 
     fn extract(numbers: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Self::copied(&numbers)?.map_or_else(|| Self::converted(&numbers, 0), Ok)
+        Self::copied(&numbers)?.map_or_else(|| Self::converted(&numbers), Ok)
     }
 }
 
 impl<T> From<Vec<T>> for Shaped<T> {
     fn from(values: Vec<T>) -> Self {
-        let shape = vec![values.len() as npy_intp];
+        let shape = vec![values.len()];
         Self { values, shape }
     }
 }
@@ -396,26 +370,18 @@ impl<'py, T: Element + Copy> IntoPyObject<'py> for Shaped<T> {
     type Output = Object<'py>;
     type Error = PyErr;
 
-    fn into_pyobject(mut self, py: Python<'py>) -> PyResult<Object<'py>> {
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Object<'py>> {
         if size_of_val(&self.values[..]) >= recycle::LARGE {
-            let shape: Vec<usize> = self.shape.iter().map(|&length| length as usize).collect();
-            return Ok(PyArray1::from_vec(py, self.values).reshape(shape)?.into_any());
+            return Ok(PyArray1::from_vec(py, self.values).reshape(self.shape)?.into_any());
         }
         // A copy of a few costs less than an object that owns the vector.
-        let (array, data) = plain(&T::get_dtype(py), &mut self.shape)?;
-        // SAFETY: a fresh array of as many values of this type.
-        unsafe { std::ptr::copy_nonoverlapping(self.values.as_ptr(), data.cast::<T>(), self.values.len()) };
-        Ok(array)
+        let mut made = NewArray::new(py, &self.shape)?;
+        made.items().copy_from_slice(&self.values);
+        Ok(made.array)
     }
 }
 
-/// Keeps the memory of arrays alive.
-#[pyclass(frozen, module = "rlfast._core")]
-pub struct Keeper {
-    _memory: Box<dyn Any + Send + Sync>,
-}
-
 /// An object that keeps `memory` alive.
-pub fn keeper(py: Python<'_>, memory: impl Any + Send + Sync) -> PyResult<Object<'_>> {
-    Ok(Bound::new(py, Keeper { _memory: Box::new(memory) })?.into_any())
+pub fn keeper(py: Python<'_>, memory: impl Send + 'static) -> PyResult<Object<'_>> {
+    Ok(PyCapsule::new_with_value(py, memory, c"rlfast memory")?.into_any())
 }

@@ -10,33 +10,8 @@ use std::os::raw::{c_int, c_void};
 
 use pyo3::sync::PyOnceLock;
 use pyo3::{Borrowed, ffi, intern};
-use rlfast_core::replay::plan::{Field, Value};
 
 use crate::prelude::*;
-
-/// The `arrays`, each of which is taken once, in a dict of `fields`, whose keys are numbers of `keys`; inner fields are batches of
-/// class `batch`.
-pub fn nested<'py>(
-    py: Python<'py>,
-    fields: &[Field],
-    keys: &[Py<PyString>],
-    arrays: &mut [Option<Object<'py>>],
-    batch: &Py<PyType>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for field in fields {
-        let key = &keys[field.key];
-        match &field.value {
-            Value::Array(at) => dict.set_item(key, arrays[*at].take())?,
-            Value::Batch(inner) if inner.is_empty() => dict.set_item(key, empty(py, batch)?)?,
-            Value::Batch(inner) => {
-                let inner = nested(py, inner, keys, arrays, batch)?;
-                dict.set_item(key, with_fields(batch, inner)?)?;
-            }
-        }
-    }
-    Ok(dict)
-}
 
 /// Returns a new object of type `batch` without fields; `__init__` is not called, and `__dict__` is made on first access.
 pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Object<'py>> {

@@ -64,12 +64,12 @@ pub fn collect<'py>(
     now.iter_mut().zip(given.as_array()).for_each(|(to, &number)| *to = number);
     let draws = draws.map(|draws| copied(draws.as_slice()?).python()).transpose()?;
     let limit = Limit::named(&limit.0, limit.1.values).python()?;
-    let mut running = CollectState { obs: now, ready: ids(&ready.values).python()?, limit };
+    let mut running = CollectState { obs: now, ready: ids(&ready).python()?, limit };
     let done = match (explore, &draws, &real, uniform) {
         (Some((epsilon, count, bit_generator)), None, None, None) => locked(&bit_generator, |source| {
             work(py, envs, replay, network, &mut running, Acting::Epsilon { epsilon, count, source })
         })??,
-        (None, None, None, Some((count, Generators::Each(generators)))) => locked_all(&generators.0, |sources| {
+        (None, None, None, Some((count, Generators::Each(generators)))) => locked_all(&generators, |sources| {
             work(py, envs, replay, network, &mut running, Acting::Uniform { count: count.get(), sources })
         })??,
         (None, None, None, Some((count, Generators::Shared(generator)))) => locked(&generator, |source| {

@@ -1,7 +1,7 @@
 //! The columns as Python names them.
 
 use rlfast_core::replay::Replay as Engine;
-use rlfast_core::replay::layout::{Leaf, MAX_DEPTH};
+use rlfast_core::replay::layout::Leaf;
 use rlfast_core::replay::schema::{self, Schema};
 use rlfast_core::replay::session::{HostColumns, Session};
 
@@ -20,24 +20,11 @@ pub struct Dtype {
 /// One column.
 pub type Column = schema::Column<Arc<Dtype>>;
 
+/// The keys from the outermost to that of a column.
+pub type KeyPath = Items<String>;
+
 /// A column of the caller: its path, dtype and shape.
 pub type ColumnSpec<'py> = (KeyPath, Object<'py>, Items<usize>);
-
-/// The keys from the outermost to that of a column. They become trees that are walked by recursion, so they are few.
-pub struct KeyPath(pub Vec<String>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for KeyPath {
-    type Error = PyErr;
-
-    fn extract(path: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        match path.cast::<PyTuple>()?.len() {
-            depth if depth > MAX_DEPTH => {
-                Err(raised!(PyValueError, "a column is nested at most {MAX_DEPTH} deep, got one at depth {depth}"))
-            }
-            _ => path.extract().map(Self),
-        }
-    }
-}
 
 /// The engine, and its columns as Python names them. Nothing of it calls Python.
 pub type State = Session<Columns>;
@@ -72,7 +59,7 @@ impl Columns {
     /// The columns of a restored engine. Those known before keep their Python dtypes.
     pub fn restored(&self, py: Python<'_>, engine: &Engine) -> PyResult<Self> {
         let mut columns = Vec::new();
-        for leaf in engine.table().map_or(&[][..], |table| table.layout().leaves()) {
+        for leaf in engine.leaves() {
             let damaged = |text: String| raised!(PyValueError, "the snapshot is damaged: dtype {}{text}", leaf.dtype);
             let dtype = dtype_of(py, &leaf.dtype).map_err(|error| damaged(format!(": {error}")))?;
             if dtype.itemsize() != leaf.itemsize || dtype.has_object() {
@@ -82,6 +69,11 @@ impl Columns {
         }
         let schema = self.schema.restored(columns, engine.config().save_obs_next).python()?;
         Ok(Self::new(py, self.batch.clone_ref(py), schema))
+    }
+
+    /// The dtype of a column.
+    pub fn descr<'py>(&self, py: Python<'py>, column: usize) -> &Bound<'py, PyArrayDescr> {
+        self.schema.columns()[column].dtype.descr.bind(py)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 
 use pyo3::types::PyCapsule;
-use rlfast_core::rng::draws::{BitSource, bounded, epsilon_greedy, masked, scaled};
+use rlfast_core::rng::draws::{self, BitSource};
 
 use crate::prelude::*;
 
@@ -85,45 +85,30 @@ fn parts<'a, 'py>(bit_generator: &'a Object<'py>) -> PyResult<(Locked<'a>, Objec
     Ok((Locked(unsafe { bits.as_ref() }), bit_generator.getattr(pyo3::intern!(py, "lock"))?))
 }
 
-fn largest_below(bound: u32) -> PyResult<u32> {
-    bound.checked_sub(1).ok_or_else(|| raised!(PyValueError, "bound must be at least 1, got 0"))
-}
-
 /// What `np.random.randint(0, bound, count)` would draw from its bit generator, whose stream moves as far.
 #[pyfunction]
 pub fn randint(bit_generator: &Object<'_>, bound: u32, count: usize) -> PyResult<Shaped<i64>> {
-    let largest = largest_below(bound)?;
-    let mut drawn = vectors::filled(0, count).python()?;
-    if largest > 0 {
-        locked(bit_generator, |source| masked(source, largest, &mut drawn))?;
-    }
-    Ok(drawn.into())
+    Ok(locked(bit_generator, |source| draws::randint(source, bound, count))?.python()?.into())
 }
 
 /// What `generator.integers(bound)` would draw from each of the bit generators, one after the other, whose streams move as far.
 #[pyfunction]
 pub fn integers_of_each(bit_generators: Items<Object<'_>>, bound: u32) -> PyResult<Shaped<i64>> {
-    let largest = largest_below(bound)?;
-    let mut drawn = vectors::filled(0, bit_generators.0.len()).python()?;
-    if largest > 0 {
-        for (value, bit_generator) in drawn.iter_mut().zip(&bit_generators.0) {
-            *value = locked(bit_generator, |source| bounded(source, bound))?;
-        }
-    }
-    Ok(drawn.into())
+    draws::check_bound(bound).python()?;
+    let draw = |generator| locked(generator, |source| draws::bounded(source, bound));
+    Ok(bit_generators.0.iter().map(draw).collect::<PyResult<Vec<_>>>()?.into())
 }
 
 /// What `(generator.random(len(sizes)) * sizes).astype(int)` would draw, whose stream moves as far.
 #[pyfunction]
 pub fn uniform_below(bit_generator: &Object<'_>, mut sizes: Index) -> PyResult<Index> {
-    locked(bit_generator, |source| scaled(source, &mut sizes.values))?;
+    locked(bit_generator, |source| draws::scaled(source, &mut sizes.values))?;
     Ok(sizes)
 }
 
 /// Returns a new array of the `greedy` actions, each replaced with probability `eps` by one drawn uniformly from `0 .. actions`.
 #[pyfunction]
 pub fn explore(bit_generator: &Object<'_>, eps: f64, actions: u32, mut greedy: Index) -> PyResult<Index> {
-    let mut explores = vectors::filled(false, greedy.values.len()).python()?;
-    locked(bit_generator, |source| epsilon_greedy(source, eps, actions, &mut greedy.values, &mut explores))?;
+    locked(bit_generator, |source| draws::explore(source, eps, actions, &mut greedy.values))?.python()?;
     Ok(greedy)
 }

@@ -9,10 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict as _, PyType};
 use pyo3::{PyErr, create_exception};
-use rlfast_core::error::Error;
-
-/// "No space left on device", the same number on all systems that Python names it on.
-const ENOSPC: i32 = 28;
+use rlfast_core::error::{Error, system_number};
 
 create_exception!(
     rlfast._core,
@@ -50,11 +47,10 @@ fn to_python(error: Error) -> PyErr {
             Err(error) => error,
         }),
         Error::Memory { .. } | Error::Room { .. } => PyMemoryError::new_err(text),
-        // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
         Error::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => PyMemoryError::new_err(text),
-        Error::Io { source, .. } => match source.raw_os_error() {
+        // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
+        Error::Io { source, .. } => match system_number(&source) {
             Some(number) => PyOSError::new_err((number, text)),
-            None if source.kind() == ErrorKind::StorageFull => PyOSError::new_err((ENOSPC, text)),
             None => PyOSError::new_err(text),
         },
     }

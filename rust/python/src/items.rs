@@ -1,6 +1,8 @@
 //! Sequences as arguments. pyo3's own `Vec<T>` allocates as many items as a sequence's length, and the process ends where
 //! that is beyond all memory: `range(10**13)` has that many.
 
+use std::ops::Deref;
+
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::{PySequence, PyString};
@@ -9,8 +11,16 @@ use rlfast_core::vectors;
 use crate::error::{IntoPython as _, raised};
 
 /// The items of a sequence.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Items<T>(pub Vec<T>);
+
+impl<T> Deref for Items<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
 
 impl<'a, 'py, T: FromPyObjectOwned<'py>> FromPyObject<'a, 'py> for Items<T> {
     type Error = PyErr;

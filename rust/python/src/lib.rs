@@ -41,43 +41,30 @@ mod _core {
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
-    use super::collect::collect;
-    #[pymodule_export]
-    use super::draws::{explore, integers_of_each, randint, uniform_below};
-    #[pymodule_export]
-    use super::error::SchemaMismatch;
-    #[pymodule_export]
-    use super::frames::{AreaResize, grey};
-    #[pymodule_export]
-    use super::index::{carried, carry, shift};
-    #[pymodule_export]
-    use super::network::Network;
+    use super::{
+        collect::collect,
+        draws::{explore, integers_of_each, randint, uniform_below},
+        error::SchemaMismatch,
+        frames::{AreaResize, grey},
+        index::{carried, carry, shift},
+        network::Network,
+        products::multiply,
+        replay::Replay,
+        replay::hosted::{discounted, step_rows},
+        returns::{bootstrapped, episodic_returns, estimate},
+        segment_tree::SegmentTree,
+        shards::UnpluggedShards,
+        stacks::{FrameRing, FrameStacks, frame_numbers, with_stacks},
+        threads::{get_num_threads, set_num_threads},
+        unchanged::Unchanged,
+        vector_env::{NativeEnvs, native_envs},
+    };
     #[cfg(unix)]
     #[pymodule_export]
-    use super::process::{Lease, Slab, WorkerEndpoint, end_with};
-    #[pymodule_export]
-    use super::products::multiply;
-    #[pymodule_export]
-    use super::replay::Replay;
-    #[pymodule_export]
-    use super::replay::hosted::{discounted, step_rows};
-    #[pymodule_export]
-    use super::returns::{bootstrapped, episodic_returns, estimate};
-    #[pymodule_export]
-    use super::segment_tree::SegmentTree;
-    #[pymodule_export]
-    use super::shards::UnpluggedShards;
-    #[cfg(unix)]
-    #[pymodule_export]
-    use super::shared_memory::{RingMemory, RingReader, RingWriter};
-    #[pymodule_export]
-    use super::stacks::{FrameRing, FrameStacks, frame_numbers, with_stacks};
-    #[pymodule_export]
-    use super::threads::{get_num_threads, set_num_threads};
-    #[pymodule_export]
-    use super::unchanged::Unchanged;
-    #[pymodule_export]
-    use super::vector_env::{NativeEnvs, native_envs};
+    use super::{
+        process::{Lease, Slab, WorkerEndpoint, end_with},
+        shared_memory::{RingMemory, RingReader, RingWriter},
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

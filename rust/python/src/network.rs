@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use numpy::{PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _};
+use numpy::{PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray};
 use rlfast_core::convert::as_singles;
 use rlfast_core::nn::{Choice, Network as Engine, Node, Part, Weights};
 use rlfast_core::source::Source;
@@ -27,20 +27,18 @@ impl Network {
     #[new]
     fn new(inputs: usize, nodes: Items<Bound<'_, PyTuple>>) -> PyResult<Self> {
         let mut kept = Vec::new();
-        let nodes = nodes.0.iter().map(|node| read_node(node, &mut kept)).collect::<PyResult<_>>()?;
+        let nodes = nodes.iter().map(|node| read_node(node, &mut kept)).collect::<PyResult<_>>()?;
         Ok(Self { engine: Engine::new(inputs, nodes).python()?, _kept: kept })
     }
 
     fn forward<'py>(&self, obs: &Object<'py>, slots: Items<usize>) -> PyResult<Vec<Object<'py>>> {
         let py = obs.py();
         let (numbers, rows) = self.read(obs)?;
-        let outputs = slots.0.iter().map(|&slot| match self.engine.width(slot) {
-            Some(width) => NewArray::new(py, &[rows, width]),
-            None => Err(raised!(PyValueError, "there is no slot {slot} of {}", self.engine.slots())),
-        });
+        let widths = self.engine.widths(&slots).python()?;
+        let outputs = widths.into_iter().map(|width| NewArray::new(py, &[rows, width]));
         let mut outputs: Vec<NewArray<'_, f32>> = outputs.collect::<PyResult<_>>()?;
         let mut rooms: Vec<_> = outputs.iter_mut().map(NewArray::items).collect();
-        self.run(py, numbers, rows, |numbers| self.engine.forward(numbers, &slots.0, &mut rooms)).python()?;
+        self.run(py, numbers, rows, |numbers| self.engine.forward(numbers, &slots, &mut rooms)).python()?;
         Ok(outputs.into_iter().map(|output| output.array).collect())
     }
 
@@ -62,12 +60,7 @@ impl Network {
     }
 
     fn choose_one(&self, obs: &Object<'_>) -> PyResult<Option<i64>> {
-        let (numbers, _) = self.numbers(obs)?;
-        if numbers.len() != self.engine.inputs() {
-            return mismatch!("an observation has {} numbers, got {}", self.engine.inputs(), numbers.len());
-        }
-        let mut action = [0];
-        Ok(self.engine.choose(&numbers, Choice::Greatest, &mut action).python()?.then_some(action[0]))
+        self.engine.choose_one(&numbers(obs)?.0).python()
     }
 }
 
@@ -94,43 +87,39 @@ impl Network {
 
     /// The numbers of a batch of observations, and its rows.
     fn read<'a>(&self, obs: &'a Object<'_>) -> PyResult<(Cow<'a, [f32]>, usize)> {
-        let (numbers, rows) = self.numbers(obs)?;
-        match rows {
-            Some(rows) if rows.checked_mul(self.engine.inputs()) == Some(numbers.len()) => Ok((numbers, rows)),
-            _ => mismatch!("rows have {} numbers, got {} in all", self.engine.inputs(), numbers.len()),
-        }
+        let (numbers, rows) = numbers(obs)?;
+        let rows = self.engine.rows_of(numbers.len(), rows).python()?;
+        Ok((numbers, rows))
     }
+}
 
-    /// The numbers of an array, and the length of its first axis.
-    fn numbers<'a>(&self, obs: &'a Object<'_>) -> PyResult<(Cow<'a, [f32]>, Option<usize>)> {
-        let Some(array) = ArrayRef::of(obs) else { return mismatch!("observations are no array") };
-        let (py, rows) = (obs.py(), array.dims().first().map(|&rows| rows as usize));
-        // SAFETY: callers read them while attached, without running anything of Python's.
-        if let Some(floats) = unsafe { array.elements(py) } {
-            return Ok((Cow::Borrowed(floats), rows));
-        }
-        let descr = array.dtype(py);
-        let source = Source::rows(array.data(), descr.itemsize() as isize);
-        let number = array::number_type(&descr).filter(|_| array.is_contiguous());
-        // SAFETY: so many contiguous numbers of this type.
-        match number.and_then(|number| unsafe { as_singles(number, source, array.len()) }) {
-            Some(singles) => Ok((Cow::Owned(singles), rows)),
-            None => mismatch!("observations are of a dtype that is not read directly, or not contiguous"),
-        }
+/// The numbers of an array, and the length of its first axis.
+fn numbers<'a>(obs: &'a Object<'_>) -> PyResult<(Cow<'a, [f32]>, Option<usize>)> {
+    let Some(array) = array::of(obs) else { return mismatch!("observations are no array") };
+    let rows = array.shape().first().copied();
+    // SAFETY: callers read them while attached, without running anything of Python's.
+    if let Some(floats) = unsafe { array::elements(array) } {
+        return Ok((Cow::Borrowed(floats), rows));
+    }
+    let descr = array.dtype();
+    let source = Source::rows(array::data(array), descr.itemsize() as isize);
+    let number = array::number_type(&descr).filter(|_| array.is_c_contiguous());
+    // SAFETY: so many contiguous numbers of this type.
+    match number.and_then(|number| unsafe { as_singles(number, source, array.len()) }) {
+        Some(singles) => Ok((Cow::Owned(singles), rows)),
+        None => mismatch!("observations are of a dtype that is not read directly, or not contiguous"),
     }
 }
 
 /// Reads a node, and adds the arrays of its weights to `kept`.
 fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<Node> {
-    let part = |part: Object<'_>| {
-        if part.is_none() {
-            Ok(Part::Missing)
-        } else if let Ok(array) = part.cast::<PyUntypedArray>() {
+    let part = |part: Object<'_>| match part.cast::<PyUntypedArray>() {
+        _ if part.is_none() => Ok(Part::Missing),
+        Ok(array) => {
             let rows = if let &[rows, _] = array.shape() { Some(rows) } else { None };
             Ok(Part::Weights(weights(&part, kept)?, rows))
-        } else {
-            part.extract().map(Part::Number)
         }
+        Err(_) => part.extract().map(Part::Number),
     };
     let parts = node.iter().skip(1).map(part).collect::<PyResult<Vec<_>>>()?;
     Node::described(node.get_item(0)?.extract()?, &parts).python()
@@ -138,15 +127,9 @@ fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<N
 
 /// The floats of an array, which is kept.
 fn weights(array: &Object<'_>, kept: &mut Vec<Py<PyAny>>) -> PyResult<Weights> {
-    let floats = array.cast::<numpy::PyArrayDyn<f32>>()?;
-    let data = numpy::PyArrayMethods::data(floats);
+    let floats = array.cast::<PyArrayDyn<f32>>()?;
     // SAFETY: so many floats, as they are contiguous; NumPy refuses to resize an array that others refer to, and `kept` does.
-    let found = unsafe { Weights::new(data, floats.len()) };
-    match found.filter(|_| floats.is_c_contiguous()) {
-        Some(found) => {
-            kept.push(array.clone().unbind());
-            Ok(found)
-        }
-        None => Err(raised!(PyValueError, "weights are contiguous and aligned")),
-    }
+    let found = unsafe { Weights::new(floats.data(), floats.len()) }.filter(|_| floats.is_c_contiguous());
+    kept.push(array.clone().unbind());
+    found.ok_or_else(|| raised!(PyValueError, "weights are contiguous and aligned"))
 }

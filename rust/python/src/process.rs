@@ -1,16 +1,12 @@
 //! Shared memory of environments in worker processes: `rlfast.env.process` is its user. `_core.pyi` documents the methods.
 
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pyo3::exceptions::PyOSError;
 use rlfast_envs::process::{self, Ask, die_with};
 
-use crate::array::{NPY_MAXDIMS, over};
+use crate::array::over;
 use crate::prelude::*;
-
-/// The longest wait between two checks for signals and for the other side.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Shared memory in which a parent and its workers exchange requests and answers of environments.
 ///
@@ -26,9 +22,13 @@ pub struct Slab {
 
 type Gathered = (Shaped<f64>, Shaped<bool>, Shaped<bool>, u8);
 
-/// The numbers of environments, if any were given.
-fn numbers(ids: Option<&Index>) -> Option<&[i64]> {
-    ids.map(|ids| &ids.values[..])
+/// A copy of an open file of the caller's.
+pub fn own(file: i32) -> PyResult<OwnedFd> {
+    if file < 0 {
+        return Err(raised!(PyValueError, "a file is a number from 0, got {file}"));
+    }
+    // SAFETY: the caller's file is only copied here; the system refuses a number that is none.
+    Ok(unsafe { BorrowedFd::borrow_raw(file) }.try_clone_to_owned()?)
 }
 
 #[pymethods]
@@ -56,22 +56,20 @@ impl Slab {
             return Err(raised!(PyTypeError, "{dtype} holds Python objects, which cannot be shared"));
         }
         let data = self.memory.rows_of(offset, dtype.itemsize(), dtype.alignment(), &shape.0).python()?;
-        let mut room = [0; NPY_MAXDIMS];
-        let dims = array::join(&[], &shape.0, &mut room)?;
         let keeper = match lease {
             Some(lease) => lease.into_any(),
             None => array::keeper(py, self.memory.clone())?,
         };
-        over(dtype, dims, None, data, true, keeper)
+        over(dtype, &shape.0, None, data, true, keeper)
     }
 
     fn notes<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
         let keeper = array::keeper(py, self.memory.clone())?;
-        over(&numpy::dtype::<u8>(py), &mut [self.memory.envs() as npy_intp], None, self.memory.flags(2), true, keeper)
+        over(&numpy::dtype::<u8>(py), &[self.memory.envs()], None, self.memory.flags(2), true, keeper)
     }
 
     fn gather(&self, ids: Option<Index>) -> PyResult<Gathered> {
-        let answers = self.memory.answers(numbers(ids.as_ref())).python()?;
+        let answers = self.memory.answers(ids.as_deref()).python()?;
         Ok((answers.rewards.into(), answers.terminated.into(), answers.truncated.into(), answers.notes))
     }
 
@@ -80,7 +78,7 @@ impl Slab {
     }
 
     fn ask(&self, ids: Option<Index>, kind: u8, bank: u8) -> PyResult<()> {
-        self.memory.request(numbers(ids.as_ref()), Ask { kind, bank }).python()
+        self.memory.request(ids.as_deref(), Ask { kind, bank }).python()
     }
 
     fn notify(&self, worker: usize) -> PyResult<()> {
@@ -93,11 +91,7 @@ impl Slab {
 
     fn wait(&self, py: Python<'_>, needed: usize, seconds: f64) -> usize {
         let ready = self.memory.ready();
-        if ready >= needed {
-            return ready;
-        }
-        let timeout = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(PATIENCE).min(PATIENCE);
-        py.detach(|| self.memory.wait(needed, timeout))
+        if ready >= needed { ready } else { py.detach(|| self.memory.wait_briefly(needed, seconds)) }
     }
 
     fn answered(&self) -> Shaped<i64> {
@@ -109,7 +103,7 @@ impl Slab {
     }
 
     fn take(&self, ids: Option<Index>) -> PyResult<()> {
-        self.memory.taken(numbers(ids.as_ref())).python()
+        self.memory.taken(ids.as_deref()).python()
     }
 
     fn running(&self, worker: usize) -> PyResult<(i64, u8, f64)> {
@@ -163,14 +157,7 @@ impl WorkerEndpoint {
     #[staticmethod]
     #[pyo3(signature = (files, starts, data, worker, *, spins=0))]
     fn attach(files: Items<i32>, starts: Items<usize>, data: usize, worker: usize, spins: u32) -> PyResult<Self> {
-        if let Some(fd) = files.0.iter().find(|fd| **fd < 0) {
-            return Err(raised!(PyValueError, "a file is a number from 0, got {fd}"));
-        }
-        let own = |fd: &i32| {
-            // SAFETY: the caller gives open files away; they are only copied here, and closed by their Python owner.
-            unsafe { BorrowedFd::borrow_raw(*fd) }.try_clone_to_owned().map_err(PyOSError::new_err)
-        };
-        let files = files.0.iter().map(own).collect::<PyResult<Vec<_>>>()?;
+        let files = files.0.into_iter().map(own).collect::<PyResult<Vec<_>>>()?;
         let memory = process::Slab::attach_files(files, starts.0, data, worker).python()?;
         Ok(Self::new(Arc::new(memory), worker, spins))
     }

@@ -18,7 +18,7 @@ use rlfast_core::replay::ring::Ring;
 use rlfast_core::replay::schema::Schema;
 use rlfast_core::replay::{Config, Replay as Engine};
 
-use crate::columns::{ColumnSpec, Columns, KeyPath, State};
+use crate::columns::{Column, ColumnSpec, Columns, KeyPath, State};
 use crate::prelude::*;
 use crate::rows::RowSources;
 use crate::shared::Spare;
@@ -26,6 +26,12 @@ use crate::shared::Spare;
 /// The replay engine: typed columns over one or more rings.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct Replay {
+    #[pyo3(get)]
+    capacities: Vec<usize>,
+    #[pyo3(get)]
+    offsets: Vec<usize>,
+    #[pyo3(get)]
+    total: usize,
     state: Shared<State>,
     batch: Py<PyType>,
     last_added: Spare<Box<LastAdded>>,
@@ -57,9 +63,7 @@ impl Replay {
 
     /// A number of each ring.
     fn each_ring(&self, py: Python<'_>, look: fn(&Ring) -> usize) -> Shaped<i64> {
-        self.state
-            .with(py, |state| state.engine().rings().iter().map(|ring| look(ring) as i64).collect::<Vec<_>>())
-            .into()
+        self.state.with(py, |state| state.engine().of_rings(look)).into()
     }
 }
 
@@ -121,31 +125,23 @@ impl Replay {
         };
         let engine = Engine::new(config).python()?;
         let columns = Columns::new(py, batch.clone_ref(py), Schema::new(save_obs_next));
-        let state = Shared::new(State::new(engine, columns));
-        let (last_added, fallback) = (Spare::new(), Shared::new(None));
-        Ok(Self { state, batch, last_added, fallback, always_falls_back: AtomicBool::new(false) })
-    }
-
-    #[getter]
-    fn capacities(&self, py: Python<'_>) -> Vec<usize> {
-        self.state.with(py, |state| state.engine().config().capacities.clone())
-    }
-
-    #[getter]
-    fn offsets(&self, py: Python<'_>) -> Vec<usize> {
-        self.state.with(py, |state| state.engine().rings().iter().map(Ring::offset).collect())
-    }
-
-    #[getter]
-    fn total(&self, py: Python<'_>) -> usize {
-        self.state.with(py, |state| state.engine().rings().total())
+        Ok(Self {
+            capacities: engine.config().capacities.clone(),
+            offsets: engine.rings().iter().map(Ring::offset).collect(),
+            total: engine.rings().total(),
+            state: Shared::new(State::new(engine, columns)),
+            batch,
+            last_added: Spare::new(),
+            fallback: Shared::new(None),
+            always_falls_back: AtomicBool::new(false),
+        })
     }
 
     #[pyo3(signature = (columns, foreign = Items(Vec::new())))]
     fn define(&self, py: Python<'_>, columns: Items<ColumnSpec<'_>>, foreign: Items<KeyPath>) -> PyResult<()> {
         loop {
             let held = self.columns_now(py);
-            let next = held.with(py, &columns.0, &foreign.0)?;
+            let next = held.with(py, &columns, &foreign)?;
             let defined = self.state.with(py, |state| state.define(&held, next)).python()?;
             if defined.is_some() {
                 return Ok(());
@@ -154,15 +150,11 @@ impl Replay {
     }
 
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<ColumnDescription<'py>>> {
-        let columns = self.columns_now(py);
-        columns
-            .schema
-            .shown()
-            .map(|column| {
-                let path = PyTuple::new(py, &column.leaf.path)?;
-                Ok((path, column.dtype.descr.bind(py).clone().into_any(), column.leaf.shape.clone()))
-            })
-            .collect()
+        let described = |column: &Column| {
+            let path = PyTuple::new(py, &column.leaf.path)?;
+            Ok((path, column.dtype.descr.bind(py).clone().into_any(), column.leaf.shape.clone()))
+        };
+        self.columns_now(py).schema.shown().map(described).collect()
     }
 
     #[getter]
@@ -178,10 +170,7 @@ impl Replay {
     }
 
     fn nbytes(&self, py: Python<'_>) -> usize {
-        self.state.with(py, |state| {
-            let engine = state.engine();
-            engine.table().map_or(0, |table| table.nbytes(engine.rings().live()))
-        })
+        self.state.with(py, |state| state.engine().nbytes())
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {

@@ -1,16 +1,17 @@
 //! `rlfast.functional.returns` over the core's kernels: arrays in, checked, and fresh arrays out.
 
-mod arrays;
-
 use std::borrow::Cow;
 
-use numpy::{Element, PyUntypedArrayMethods as _};
-use rlfast_core::returns::estimator::{Estimator, MOST, fraction};
-use rlfast_core::returns::{self, BufferRows, Ends, Real};
-
-use arrays::{FloatArray, Input, Wanted, array, away, is_single, read, roll_out, typed};
+use numpy::{Element, PyArrayDyn, PyUntypedArray};
+use pyo3::marker::Ungil;
+use rlfast_core::convert::as_flags;
+use rlfast_core::returns::estimator::{Estimator, MOST, Wanted, columns_of, fraction};
+use rlfast_core::returns::{self, BufferRows, Ends, Floats, Real};
 
 use crate::prelude::*;
+
+/// Elements from which on work takes several milliseconds, so that others should have the interpreter meanwhile.
+const LONG: usize = 1 << 23;
 
 /// A float type that arrays may have.
 trait Float: Real + Element {}
@@ -23,56 +24,45 @@ impl Float for f64 {}
 #[pyo3(signature = (name, floats, flags, numbers, /))]
 pub fn estimate<'py>(
     name: &str,
-    floats: &Bound<'py, PyTuple>,
+    floats: Items<Option<Object<'py>>>,
     flags: (Object<'py>, Option<Object<'py>>),
     numbers: Items<f64>,
 ) -> PyResult<Object<'py>> {
-    let estimator = Estimator::new(name, &numbers.0).python()?;
-    if floats.iter_borrowed().all(|array| array.is_none() || is_single(&array)) {
-        estimate_of::<f32>(estimator, floats, flags)
-    } else {
-        estimate_of::<f64>(estimator, floats, flags)
+    let (estimator, floats) = (Estimator::new(name, &numbers.0).python()?, &floats.0[..]);
+    match floats.iter().flatten().all(is_single) {
+        true => estimate_of::<f32>(estimator, floats, flags),
+        false => estimate_of::<f64>(estimator, floats, flags),
     }
 }
 
 fn estimate_of<'py, T: Float>(
     estimator: Estimator,
-    floats: &Bound<'py, PyTuple>,
+    floats: &[Option<Object<'py>>],
     (terminated, truncated): (Object<'py>, Option<Object<'py>>),
 ) -> PyResult<Object<'py>> {
-    let py = floats.py();
-    let shape = roll_out(&floats.get_item(0)?)?;
-    let wanted = Wanted::Shape(&shape);
-    let mut inputs = [const { None }; MOST.0];
-    for (at, (place, name)) in inputs.iter_mut().zip(estimator.inputs()).enumerate() {
-        let object = floats.get_item(at)?;
-        if at < estimator.needed() || !object.is_none() {
-            *place = Some(FloatArray::new(name, &object, wanted)?);
-        }
-    }
+    let py = terminated.py();
+    let none = py.None().into_bound(py);
+    let float = |at: usize| floats.get(at).and_then(Option::as_ref);
+    let shape = named("rewards", float(0).unwrap_or(&none))?.shape().to_vec();
+    let (columns, wanted) = (columns_of(&shape).python()?, Wanted::Shape(&shape));
     let mut numbers: [Cow<'_, [T]>; MOST.0] = Default::default();
-    for (numbers, input) in numbers.iter_mut().zip(inputs.iter().flatten()) {
-        *numbers = T::read(input.floats()).python()?;
-    }
-    let terminated = read("terminated", &terminated, wanted)?.flags()?;
-    let truncated = truncated.map(|flags| read("truncated", &flags, wanted)?.flags()).transpose()?;
-    let mut outputs = [const { None }; MOST.1];
-    for output in outputs.iter_mut().take(estimator.outputs()) {
-        *output = Some(NewArray::<T>::new(py, &shape)?);
-    }
-    if !terminated.items().is_empty() {
-        let slices = numbers.each_ref().map(|numbers| &numbers[..]);
-        let filled = outputs.each_mut().map(|output| output.as_mut().map_or(&mut [][..], NewArray::items));
-        let truncated = truncated.as_ref().map(Input::items);
-        let ends = Ends::new(terminated.items(), truncated, shape[1..].iter().product());
-        away(py, slices[0].len(), || estimator.run(slices, ends, filled));
-    }
-    match outputs {
-        [Some(one), None] => Ok(one.array),
-        all => {
-            Ok(PyTuple::new(py, all.into_iter().flatten().map(|output| output.array).collect::<Vec<_>>())?.into_any())
+    for (at, name) in estimator.inputs().iter().enumerate() {
+        if let Some(array) = float(at).or_else(|| (at < estimator.needed()).then_some(&none)) {
+            numbers[at] = T::read(read_floats(name, array, wanted)?).python()?;
         }
     }
+    let terminated = read_flags("terminated", &terminated, wanted)?;
+    let truncated = truncated.as_ref().map(|flags| read_flags("truncated", flags, wanted)).transpose()?;
+    let outputs = (0..estimator.outputs()).map(|_| NewArray::<T>::new(py, &shape));
+    let mut outputs = outputs.collect::<PyResult<Vec<_>>>()?;
+    if !terminated.is_empty() {
+        let ends = Ends::new(&terminated, truncated.as_deref(), columns);
+        let mut filled = outputs.iter_mut().map(NewArray::items);
+        let filled = [filled.next().unwrap_or_default(), filled.next().unwrap_or_default()];
+        away(py, terminated.len(), || estimator.run(numbers.each_ref().map(|numbers| &numbers[..]), ends, filled));
+    }
+    let mut arrays: Vec<_> = outputs.into_iter().map(|output| output.array).collect();
+    if arrays.len() == 1 { Ok(arrays.remove(0)) } else { Ok(PyTuple::new(py, arrays)?.into_any()) }
 }
 
 /// Returns and advantages of a buffer's rows: `BasePolicy.compute_episodic_return`. Each float array is float32 or float64.
@@ -92,23 +82,21 @@ pub fn episodic_returns<'py>(
 ) -> PyResult<(Object<'py>, Object<'py>)> {
     let py = rewards.py();
     let (gamma, gae_lambda) = (fraction("gamma", gamma).python()?, fraction("gae_lambda", gae_lambda).python()?);
-    let rows = array("rewards", rewards)?.len();
+    let rows = named("rewards", rewards)?.len();
     let wanted = Wanted::Rows(rows);
-    let rewards = FloatArray::new("rewards", rewards, wanted)?;
-    let values = values.map(|values| FloatArray::new("values", values, wanted)).transpose()?;
-    let next_values = next_values.map(|values| FloatArray::new("next_values", values, wanted)).transpose()?;
-    let terminated = read("terminated", terminated, wanted)?.flags()?;
-    let truncated = read("truncated", truncated, wanted)?.flags()?;
-    let places = read::<i64>("indices", places, wanted)?;
+    let rewards = read_floats("rewards", rewards, wanted)?;
+    let values = values.map(|values| read_floats("values", values, wanted)).transpose()?;
+    let next_values = next_values.map(|values| read_floats("next_values", values, wanted)).transpose()?;
+    let terminated = read_flags("terminated", terminated, wanted)?;
+    let truncated = read_flags("truncated", truncated, wanted)?;
+    let places = read::<i64, i64>("indices", places, wanted)?;
     unfinished.values.sort_unstable();
     let (mut returns, mut advantages) = (NewArray::<f64>::new(py, &[rows])?, NewArray::<f64>::new(py, &[rows])?);
-    let values = values.as_ref().map(FloatArray::floats);
-    let next_values = next_values.as_ref().map(FloatArray::floats);
-    let (rewards, flags) = (rewards.floats(), (terminated.items(), truncated.items()));
-    let rows = BufferRows { places: places.items(), unfinished: &unfinished.values };
-    let (returns_out, advantages_out) = (returns.items(), advantages.items());
-    away(py, rows.places.len(), || {
-        returns::episodic(rewards, values, next_values, flags, rows, gamma, gae_lambda, returns_out, advantages_out);
+    let buffer = BufferRows { places: &places, unfinished: &unfinished };
+    let (values, next_values, flags) = (values.as_ref(), next_values.as_ref(), (&terminated[..], &truncated[..]));
+    let (out, beside) = (returns.items(), advantages.items());
+    away(py, rows, || {
+        returns::episodic(&rewards, values, next_values, flags, buffer, gamma, gae_lambda, out, beside);
     });
     Ok((returns.array, advantages.array))
 }
@@ -121,10 +109,9 @@ pub fn bootstrapped<'py>(
     discounts: &Object<'py>,
     next_values: &Object<'py>,
 ) -> PyResult<Object<'py>> {
-    if is_single(next_values) {
-        bootstrapped_of::<f32>(sums, discounts, next_values)
-    } else {
-        bootstrapped_of::<f64>(sums, discounts, next_values)
+    match is_single(next_values) {
+        true => bootstrapped_of::<f32>(sums, discounts, next_values),
+        false => bootstrapped_of::<f64>(sums, discounts, next_values),
     }
 }
 
@@ -133,19 +120,59 @@ fn bootstrapped_of<'py, T: Float>(
     discounts: &Object<'py>,
     next_values: &Object<'py>,
 ) -> PyResult<Object<'py>> {
-    let (sums, discounts) = (typed::<f64>("sums", sums)?, typed::<f64>("discounts", discounts)?);
-    let next_values = typed::<T>("next_values", next_values)?;
-    let shape = next_values.shape();
-    if shape.len() != 2 || sums.shape() != &shape[..1] || discounts.shape() != &shape[..1] {
-        return Err(raised!(
-            PyValueError,
-            "got sums {:?}, discounts {:?} and next_values {shape:?}, wanted [B], [B] and [B, M]",
-            sums.shape(),
-            discounts.shape(),
-        ));
-    }
-    let (sums, discounts, next_values) = (Input::new(sums)?, Input::new(discounts)?, Input::new(next_values)?);
-    let mut returns = NewArray::<T>::new(sums.0.py(), next_values.0.shape())?;
-    returns::bootstrapped(sums.items(), discounts.items(), next_values.items(), returns.items());
+    let (py, shape) = (sums.py(), named("next_values", next_values)?.shape());
+    let shapes = [named("sums", sums)?.shape(), named("discounts", discounts)?.shape(), shape];
+    let sums = read::<f64, f64>("sums", sums, Wanted::Any)?;
+    let discounts = read::<f64, f64>("discounts", discounts, Wanted::Any)?;
+    let next_values = read::<T, T>("next_values", next_values, Wanted::Any)?;
+    returns::check_bootstrapped(shapes).python()?;
+    let mut returns = NewArray::<T>::new(py, shape)?;
+    returns::bootstrapped(&sums, &discounts, &next_values, returns.items());
     Ok(returns.array)
+}
+
+/// Whether an object is an array of float32.
+fn is_single(object: &Object<'_>) -> bool {
+    object.cast::<PyArrayDyn<f32>>().is_ok()
+}
+
+/// An array of either float type.
+fn read_floats<'a>(name: &str, object: &'a Object<'_>, wanted: Wanted<'_>) -> PyResult<Floats<'a>> {
+    match is_single(object) {
+        true => read::<f32, f32>(name, object, wanted).map(Floats::F32),
+        false => read::<f64, f64>(name, object, wanted).map(Floats::F64),
+    }
+}
+
+fn read_flags<'a>(name: &str, object: &'a Object<'_>, wanted: Wanted<'_>) -> PyResult<Cow<'a, [bool]>> {
+    as_flags(read::<u8, bool>(name, object, wanted)?).python()
+}
+
+/// The elements of an array with the dtype of `D`, as `T`. They stay as they are while this thread is attached and calls nothing of
+/// Python's; where the work on them is detached, they are a copy.
+fn read<'a, T: Element + Copy, D: Element>(
+    name: &str,
+    object: &'a Object<'_>,
+    wanted: Wanted<'_>,
+) -> PyResult<Cow<'a, [T]>> {
+    let (array, dtype) = (named(name, object)?, numpy::dtype::<D>(object.py()));
+    if !array::has_dtype(array, &dtype) {
+        return Err(raised!(PyTypeError, "{name}: got dtype {}, wanted {dtype}", array.dtype()));
+    }
+    wanted.check(name, array.shape()).python()?;
+    // SAFETY: attached while they are read, see above; `T` has the size of `D`, and takes all bits.
+    match unsafe { array::elements_as(array, &dtype) } {
+        Some(elements) if elements.len() < LONG => Ok(Cow::Borrowed(elements)),
+        Some(elements) => vectors::copied(elements).map(Cow::Owned).python(),
+        None => Ok(Cow::Owned(Shaped::<T>::converted(object)?.values)),
+    }
+}
+
+fn named<'a, 'py>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
+    object.cast().map_err(|_| raised!(PyTypeError, "{name}: got {}, wanted an array", object.get_type()))
+}
+
+/// Runs `work` on arrays of `elements`: attached, so that no other thread writes to them, or on copies (see [`read`]).
+fn away<R: Ungil>(py: Python<'_>, elements: usize, work: impl FnOnce() -> R + Ungil) -> R {
+    if elements < LONG { work() } else { py.detach(work) }
 }

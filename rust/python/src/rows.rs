@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Arguments;
 
-use pyo3::ffi;
-use pyo3::types::{PyBool, PyFloat};
+use pyo3::types::{PyBool, PyFloat, PyInt};
 use rlfast_core::convert::{as_single, put_float, put_integer};
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
@@ -148,35 +147,40 @@ impl<'py, const ONE: bool> Host for Finder<'_, 'py, ONE> {
 
     #[inline]
     fn take(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
-        let (py, column) = (self.py, &self.columns.schema.columns()[at]);
-        let rows = if ONE { None } else { Some(self.rows) };
-        if let Some(array) = ArrayRef::of(value) {
+        let (column, rows) = (&self.columns.schema.columns()[at], (!ONE).then_some(self.rows));
+        if let Some(array) = array::of(value) {
+            let given = given(array, column);
             // SAFETY: the caller keeps the array alive.
-            unsafe { self.out.found.place(at, column, given(py, array, column), rows) }.python()?;
-            if let Some(rows) = rows {
-                recognise(py, array, at, column, rows, self.out);
+            unsafe { self.out.found.place(at, column, given, rows) }.python()?;
+            if !ONE
+                && given.same_dtype
+                && let Some(shown) = stacks::shown_by(array)
+                && let Some(numbers) = shown.numbers_of(self.rows, column.leaf.nbytes())
+            {
+                // SAFETY: a number for each frame, which live as long as the array; `FrameRing` never changes frames that it showed.
+                unsafe { self.out.found.place_numbers(at, numbers.as_ptr()) };
             }
             return Ok(());
         }
-        if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, self.out.found.cell(at)) {
+        if ONE && column.leaf.shape.is_empty() && scalar(column, value, self.out.found.cell(at)) {
             self.out.found.place_cell(at, column);
             return Ok(());
         }
-        let value = array::from_scalar(value)?;
-        let Some(array) = value.as_ref().and_then(ArrayRef::of) else {
+        let scalar = array::from_scalar(value)?;
+        let Some(array) = scalar.as_ref().and_then(array::of) else {
             return mismatch!("{} is no array", column.leaf.path.join("."));
         };
         // SAFETY: the array is kept alive.
-        unsafe { self.out.found.place(at, column, given(py, array, column), rows) }.python()?;
-        self.out.kept.extend(value.map(Bound::unbind));
+        unsafe { self.out.found.place(at, column, given(array, column), rows) }.python()?;
+        self.out.kept.extend(scalar.map(Bound::unbind));
         Ok(())
     }
 
     fn take_flat(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
-        let Some(array) = ArrayRef::of(value) else { return self.take(at, value) };
+        let Some(array) = array::of(value) else { return self.take(at, value) };
         let column = &self.columns.schema.columns()[at];
         // SAFETY: the caller keeps the array alive.
-        unsafe { self.out.found.place_flat(at, column, given(self.py, array, column), self.rows) }.python()
+        unsafe { self.out.found.place_flat(at, column, given(array, column), self.rows) }.python()
     }
 
     fn take_numbers(&mut self, at: usize, value: &Self::Value) -> PyResult<()> {
@@ -199,37 +203,25 @@ impl<'py, const ONE: bool> Host for Finder<'_, 'py, ONE> {
     }
 }
 
-/// Finds the numbers of the frames of an array of stacks, which was placed as it is.
-#[inline]
-fn recognise(py: Python<'_>, array: ArrayRef<'_>, at: usize, column: &Column, rows: usize, out: &mut RowSources) {
-    let Some(shown) = stacks::shown_by(py, array) else { return };
-    if let Some(numbers) =
-        shown.numbers_of(rows, column.leaf.nbytes()).filter(|_| array.has_dtype(column.dtype.descr.bind(py)))
-    {
-        // SAFETY: a number for each frame, which live as long as the array; `FrameRing` never changes frames that it showed.
-        unsafe { out.found.place_numbers(at, numbers.as_ptr()) };
-    }
-}
-
 /// An array as the engine sees it.
 #[inline(always)]
-fn given<'a>(py: Python<'_>, array: ArrayRef<'a>, column: &Column) -> GivenArray<'a> {
-    let same_dtype = array.has_dtype(column.dtype.descr.bind(py));
+fn given<'a>(array: &'a Array<'_>, column: &Column) -> GivenArray<'a> {
+    let same_dtype = array::has_dtype(array, column.dtype.descr.bind(array.py()));
     GivenArray {
-        data: array.data(),
-        dims: array.dims(),
+        data: array::data(array),
+        dims: array.shape(),
         strides: array.strides(),
-        is_contiguous: array.is_contiguous(),
+        is_contiguous: array.is_c_contiguous(),
         same_dtype,
-        number: if same_dtype { column.number } else { array::number_type(&array.dtype(py)) },
+        number: if same_dtype { column.number } else { array::number_type(&array.dtype()) },
     }
 }
 
 /// Numbers as float32, one for each row; None for what NumPy had better convert.
 fn singles(value: &Object<'_>, column: &Column, rows: usize) -> Option<Vec<f32>> {
-    if let Some(array) = ArrayRef::of(value) {
+    if let Some(array) = array::of(value) {
         // SAFETY: an array, alive through `value`.
-        return unsafe { given(value.py(), array, column).singles(rows) };
+        return unsafe { given(array, column).singles(rows) };
     }
     match value.cast_exact::<PyList>() {
         Ok(list) if list.len() == rows => list.iter().map(|item| single(&item)).collect(),
@@ -243,9 +235,8 @@ fn single(value: &Object<'_>) -> Option<f32> {
     array::is_plain_number(value).then(|| value.extract::<f64>().ok().and_then(as_single)).flatten()
 }
 
-/// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.
+/// Writes a number to a cell as the column's dtype; false when it is none that fits exactly.
 fn scalar(column: &Column, value: &Object<'_>, cell: &mut [u8; 8]) -> bool {
-    let object = value.as_ptr();
     let Some(number) = column.number else { return false };
     if let Ok(float) = value.cast_exact::<PyFloat>() {
         return put_float(float.value(), number, cell);
@@ -255,17 +246,11 @@ fn scalar(column: &Column, value: &Object<'_>, cell: &mut [u8; 8]) -> bool {
     }
     if column.dtype.scalar.as_ref().is_some_and(|scalar| value.get_type_ptr().cast() == scalar.as_ptr()) {
         // SAFETY: exactly a scalar of this column, whose dtype has eight bytes at most.
-        unsafe { array::scalar_into(object, column.leaf.itemsize, cell) };
+        unsafe { array::scalar_into(value.as_ptr(), column.leaf.itemsize, cell) };
         return true;
     }
-    // SAFETY: a live object.
-    let (is_float, is_int) = unsafe {
-        let is_int = ffi::PyLong_Check(object) != 0;
-        (!is_int && ffi::PyFloat_Check(object) != 0, is_int)
-    };
-    if is_float {
-        value.extract().is_ok_and(|x| put_float(x, number, cell))
-    } else {
-        is_int && value.extract().is_ok_and(|x| put_integer(x, number, cell))
+    match value.is_instance_of::<PyInt>() {
+        true => value.extract().is_ok_and(|x| put_integer(x, number, cell)),
+        false => value.is_instance_of::<PyFloat>() && value.extract().is_ok_and(|x| put_float(x, number, cell)),
     }
 }

@@ -1,11 +1,10 @@
 //! `rlfast.data.SegmentTree` over the core's sum tree.
 
-use numpy::PyUntypedArray;
+use numpy::{Element, PyUntypedArray};
+use pyo3::IntoPyObjectExt as _;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyMemoryError;
-use rlfast_core::error::Result;
 use rlfast_core::segment_tree::SumTree;
-use rlfast_core::segment_tree::checks::{leaves_at, range_of};
-use rlfast_core::vectors::{collected, filled, with_room};
 
 use crate::columns::State;
 use crate::prelude::*;
@@ -70,31 +69,24 @@ impl SegmentTree {
 
     /// The leaf at an integer, as a float, or those at an integer array of any shape, as an array of that shape.
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Object<'py>) -> PyResult<Object<'py>> {
-        if let Some(index) = scalar::<i64>(index) {
-            let leaf = leaves_at(&[index], self.leaves).python()?[0];
-            return Ok(self.over(py, 1, |tree| tree.leaf(leaf)).into_pyobject(py)?.into_any());
-        }
-        let Index { values: rows, shape } = index.extract()?;
-        let leaves = leaves_at(&rows, self.leaves).python()?;
-        let values = self.over(py, leaves.len(), |tree| collected(leaves.into_iter().map(|leaf| tree.leaf(leaf))));
-        Shaped::new(values.python()?, shape).into_pyobject(py)
+        let (index, shape) = numbers(index)?;
+        shown(py, self.over(py, index.len(), |tree| tree.get(&index)).python()?, shape)
     }
 
     /// Sets the leaves at an integer or an integer array to a value or to an array of values that broadcasts to it. Where
     /// an index occurs twice, the last value wins. Nothing changes if an index or a value is invalid.
     fn __setitem__(&self, py: Python<'_>, index: &Object<'_>, value: &Object<'_>) -> PyResult<()> {
-        let index = match scalar::<i64>(index) {
-            Some(index) => Index::new(vec![index], Vec::new()),
-            None => index.extract()?,
+        let (index, shape) = numbers(index)?;
+        let values = match numbers(value)? {
+            (one, None) => vectors::filled(one[0], index.len()).python()?,
+            (values, given) if given == shape => values,
+            _ => {
+                let shape = shape.unwrap_or_default();
+                let spread = py.import("numpy")?.call_method1("broadcast_to", (value, shape))?;
+                spread.extract::<Shaped<f64>>()?.values
+            }
         };
-        let values = match scalar::<f64>(value) {
-            Some(value) => filled(value, index.values.len()).python()?,
-            None => broadcast(value, &index.shape)?,
-        };
-        check(&values)?;
-        let leaves = leaves_at(&index.values, self.leaves).python()?;
-        self.over(py, leaves.len(), |tree| tree.set_many(&leaves, &values));
-        Ok(())
+        self.over(py, index.len(), |tree| tree.put(&index, &values)).python()
     }
 
     /// The sum of the leaves from `start` up to, not including, `end`.
@@ -104,8 +96,7 @@ impl SegmentTree {
     /// :raises OutOfRange: if the bounds lie outside the tree.
     #[pyo3(signature = (start=0, end=None))]
     fn reduce(&self, py: Python<'_>, start: i64, end: Option<i64>) -> PyResult<f64> {
-        let range = range_of(start, end, self.leaves).python()?;
-        Ok(self.over(py, 0, |tree| tree.sum(range)))
+        self.over(py, 0, |tree| tree.reduce(start, end)).python()
     }
 
     /// The leaf that owns each mass: the first positive one whose cumulative sum, itself included, is at least the mass. So leaf
@@ -116,63 +107,45 @@ impl SegmentTree {
     /// :raises OutOfRange: if a mass lies outside the sum; it names the place of the first. It is an AssertionError too, as
     ///     in Tianshou. So it does if every leaf is zero.
     fn get_prefix_sum_idx<'py>(&self, py: Python<'py>, value: &Object<'py>) -> PyResult<Object<'py>> {
-        let single = scalar::<f64>(value);
-        let (masses, shape) = match single {
-            Some(mass) => (vec![mass], Vec::new()),
-            None => {
-                let masses: Shaped<f64> = value.extract()?;
-                (masses.values, masses.shape)
-            }
-        };
-        let leaves = self.over(py, masses.len(), |tree| tree.find_checked(&masses)).python()?;
-        if single.is_some() {
-            return Ok(leaves[0].into_pyobject(py)?.into_any());
-        }
-        let leaves = collected(leaves.into_iter().map(|leaf| leaf as i64)).python()?;
-        Shaped::new(leaves, shape).into_pyobject(py)
+        let (masses, shape) = numbers(value)?;
+        shown(py, self.over(py, masses.len(), |tree| tree.find_checked(&masses)).python()?, shape)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let (py, this) = (slf.py(), slf.get());
-        let leaves = this.over(py, this.leaves, |tree| {
-            let mut leaves = with_room(tree.len())?;
-            leaves.extend(tree.leaves());
-            Result::Ok(leaves)
-        });
-        Ok((slf.get_type(), (this.leaves,), leaves.python()?.into()))
+        let leaves = this.over(py, this.leaves, |tree| tree.get_all()).python()?;
+        Ok((slf.get_type(), (this.leaves,), leaves.into()))
     }
 
     fn __setstate__(&self, py: Python<'_>, leaves: Shaped<f64>) -> PyResult<()> {
-        let Shaped { values, .. } = leaves;
-        check(&values)?;
-        if values.len() != self.leaves {
-            return Err(raised!(PyValueError, "got {} leaves for a tree of {}", values.len(), self.leaves));
-        }
-        self.over(py, self.leaves, |tree| tree.set_range(0, &values));
-        Ok(())
+        self.over(py, self.leaves, |tree| tree.put_all(&leaves)).python()
     }
 }
 
-/// The value of a number that is not an array.
-fn scalar<'py, T: FromPyObject<'py, 'py>>(object: &'py Object<'py>) -> Option<T> {
-    if object.cast::<PyUntypedArray>().is_ok() {
-        return None;
+/// Numbers, and the shape of the array that has them; None for a number that is in none.
+type Numbers<T> = (Vec<T>, Option<Vec<usize>>);
+
+fn numbers<'py, T: FromPyObjectOwned<'py>>(object: &Object<'py>) -> PyResult<Numbers<T>>
+where
+    Shaped<T>: FromPyObjectOwned<'py, Error = PyErr>,
+{
+    if object.cast::<PyUntypedArray>().is_err()
+        && let Ok(number) = object.extract()
+    {
+        return Ok((vec![number], None));
     }
-    object.extract().ok()
+    let Shaped { values, shape } = object.extract()?;
+    Ok((values, Some(shape)))
 }
 
-/// One value for each index.
-fn broadcast(value: &Object<'_>, shape: &[npy_intp]) -> PyResult<Vec<f64>> {
-    let given: Shaped<f64> = value.extract()?;
-    if given.shape == shape {
-        return Ok(given.values);
+/// Numbers as an array of a shape, or as what they are.
+fn shown<'py, T: Element + Copy + IntoPyObject<'py>>(
+    py: Python<'py>,
+    values: Vec<T>,
+    shape: Option<Vec<usize>>,
+) -> PyResult<Object<'py>> {
+    match shape {
+        Some(shape) => Shaped::new(values, shape).into_pyobject(py),
+        None => values[0].into_bound_py_any(py),
     }
-    let numpy = value.py().import("numpy")?;
-    let spread = numpy.call_method1("broadcast_to", (value, shape.to_vec()))?;
-    Ok(spread.extract::<Shaped<f64>>()?.values)
-}
-
-/// Checks that values are valid leaves.
-fn check(values: &[f64]) -> PyResult<()> {
-    SumTree::check(values).python()
 }

@@ -39,10 +39,7 @@ impl UnpluggedShards {
     }
 
     fn values<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<Bound<'py, PyDict>> {
-        let rows: Vec<Row> = self
-            .shards
-            .with(py, |shards| shards.rows().get(start..stop).map(<[Row]>::to_vec))
-            .ok_or_else(|| raised!(PyIndexError, "rows {start} to {stop} are not there"))?;
+        let rows = self.shards.with(py, |shards| shards.rows_at(start, stop).map(<[Row]>::to_vec)).python()?;
         let columns = PyDict::new(py);
         let put = |name: &str, column: PyResult<Object<'py>>| columns.set_item(name, column?);
         put("a_t", column(py, &rows, |row| row.values.action))?;
@@ -57,11 +54,10 @@ impl UnpluggedShards {
     }
 
     fn observations<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<(Object<'py>, Object<'py>)> {
-        let (length, size) = self.shards.with(py, |shards| (shards.rows().len(), shards.size().unwrap_or_default()));
-        if start > stop || stop > length {
-            return Err(raised!(PyIndexError, "rows {start} to {stop} are not there: there are {length}"));
-        }
-        let shape = [stop - start, STACK, size[0], size[1]];
+        let look = |shards: &mut Shards| (shards.rows_at(start, stop).map(<[Row]>::len), shards.size());
+        let (count, size) = self.shards.with(py, look);
+        let [height, width] = size.unwrap_or_default();
+        let shape = [count.python()?, STACK, height, width];
         let (mut obs, mut next) = (NewArray::new(py, &shape)?, NewArray::new(py, &shape)?);
         let (obs_room, next_room) = (obs.items(), next.items());
         self.shards.detached(py, |shards| shards.decode(start..stop, obs_room, next_room)).python()?;

@@ -76,28 +76,25 @@ impl<T: Send> Shared<T> {
     }
 }
 
-/// A slot in which attached threads pass a value to the next one, without a lock.
+/// A value that attached threads use one after the other, without a lock.
 pub struct Spare<T>(Cell<Option<T>>);
 
 // SAFETY: only what is attached reaches the cell, for a move in or out, and one thread at a time is attached, as this module is
 // declared to need the interpreter's lock.
 unsafe impl<T: Send> Sync for Spare<T> {}
 
-impl<T> Spare<T> {
+impl<T: Default> Spare<T> {
     /// Makes an empty slot.
     pub fn new() -> Self {
         Self(Cell::new(None))
     }
 
-    /// Takes the value out of the slot, if any.
+    /// Runs work on the value, or on a new one while another thread has it.
     #[inline]
-    pub fn take(&self, _py: Python<'_>) -> Option<T> {
-        self.0.take()
-    }
-
-    /// Puts `value` into the slot and drops the previous one.
-    #[inline]
-    pub fn put(&self, _py: Python<'_>, value: T) {
+    pub fn with<R>(&self, _py: Python<'_>, work: impl FnOnce(&mut T) -> R) -> R {
+        let mut value = self.0.take().unwrap_or_default();
+        let result = work(&mut value);
         drop(self.0.replace(Some(value)));
+        result
     }
 }

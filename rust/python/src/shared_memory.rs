@@ -1,8 +1,7 @@
 //! Replay rings that processes share: their memory, and who writes and reads them.
 
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::AsRawFd as _;
 
-use pyo3::exceptions::PyOSError;
 use pyo3::intern;
 use pyo3::types::PyBytes;
 use rlfast_core::error::Result;
@@ -10,13 +9,16 @@ use rlfast_core::replay::Added;
 use rlfast_core::replay::provenance::Provenance;
 use rlfast_core::replay::schema::Schema;
 use rlfast_core::replay::session::Prepared;
-use rlfast_core::shared_memory::{Drawn, Memory, NStep, Options, Outputs, Reader, RowLayout, Writer, rings_at};
+use rlfast_core::shared_memory::{
+    Dimensions, Drawn, Memory, NStep, Options, Outputs, Reader, RowLayout, Writer, rings_at,
+};
 
 use crate::batch::with_fields;
 use crate::columns::{ColumnSpec, Columns};
 use crate::gather::Allocated;
 use crate::index::Remembering;
 use crate::prelude::*;
+use crate::process::own;
 use crate::rows::{AddedArrays, RowSources};
 use crate::shared::Spare;
 
@@ -31,7 +33,20 @@ fn columns_of(py: Python<'_>, columns: &[ColumnSpec<'_>], batch: Py<PyType>) -> 
 /// The memory of rings, which other processes can map.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct RingMemory {
+    #[pyo3(get)]
+    rings: usize,
+    #[pyo3(get)]
+    capacity: usize,
+    #[pyo3(get)]
+    nbytes: usize,
     memory: Arc<Memory>,
+}
+
+impl From<Memory> for RingMemory {
+    fn from(memory: Memory) -> Self {
+        let Dimensions { rings, capacity, .. } = memory.dimensions();
+        Self { rings, capacity, nbytes: memory.nbytes(), memory: Arc::new(memory) }
+    }
 }
 
 #[pymethods]
@@ -46,37 +61,16 @@ impl RingMemory {
         batch: Py<PyType>,
     ) -> PyResult<Self> {
         let (_, layout) = columns_of(py, &columns.0, batch)?;
-        let memory = Memory::create(rings, capacity, layout.stride(), text).python()?;
-        Ok(Self { memory: Arc::new(memory) })
+        Ok(Memory::create(rings, capacity, layout.stride(), text).python()?.into())
     }
 
     #[staticmethod]
     fn attach(file: i32) -> PyResult<Self> {
-        if file < 0 {
-            return Err(raised!(PyValueError, "a file is a number from 0, got {file}"));
-        }
-        // SAFETY: the caller's file is only copied here; the system refuses a number that is none.
-        let file = unsafe { BorrowedFd::borrow_raw(file) }.try_clone_to_owned().map_err(PyOSError::new_err)?;
-        Ok(Self { memory: Arc::new(Memory::attach(file).python()?) })
+        Ok(Memory::attach(own(file)?).python()?.into())
     }
 
     fn fileno(&self) -> i32 {
         self.memory.file().as_raw_fd()
-    }
-
-    #[getter]
-    fn rings(&self) -> usize {
-        self.memory.dimensions().rings
-    }
-
-    #[getter]
-    fn capacity(&self) -> usize {
-        self.memory.dimensions().capacity
-    }
-
-    #[getter]
-    fn nbytes(&self) -> usize {
-        self.memory.nbytes()
     }
 
     #[getter]
@@ -94,28 +88,6 @@ pub struct RingWriter {
     rings: Vec<usize>,
     /// The memory that rows are found in, which is used again.
     rows: Spare<RowSources>,
-}
-
-impl RingWriter {
-    fn added<'py>(
-        &self,
-        py: Python<'py>,
-        fields: &Bound<'py, PyDict>,
-        rings: &[usize],
-        rows: &mut RowSources,
-    ) -> PyResult<AddedArrays<'py>> {
-        self.columns.find(py, fields, Some(rings.len()), rows)?;
-        let found = &rows.found;
-        let add = |added: &mut Added<'_>| {
-            // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept alive
-            // by them, or by the caller's arguments.
-            let add = |writer: &mut Writer| unsafe {
-                writer.add(rings, found.sources(), found.terminated(), found.truncated(), added)
-            };
-            self.writer.with(py, add)
-        };
-        Ok(self.columns.added(py, rings.len(), add)?.1)
-    }
 }
 
 #[pymethods]
@@ -140,27 +112,27 @@ impl RingWriter {
         fields: &Bound<'py, PyDict>,
         places: Option<Index>,
     ) -> PyResult<AddedArrays<'py>> {
-        let rings = rings_at(&self.rings, places.as_ref().map(|places| &places.values[..])).python()?;
-        let mut rows = self.rows.take(py).unwrap_or_default();
-        let added = self.added(py, fields, &rings, &mut rows);
-        rows.release();
-        self.rows.put(py, rows);
-        added
+        let rings = rings_at(&self.rings, places.as_deref()).python()?;
+        self.rows.with(py, |rows| {
+            self.columns.find(py, fields, Some(rings.len()), rows)?;
+            let (found, rings) = (&rows.found, &rings[..]);
+            let add = |writer: &mut Writer, added: &mut Added<'_>| {
+                // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept
+                // alive by them, or by the caller's arguments.
+                unsafe { writer.add(rings, found.sources(), found.terminated(), found.truncated(), added) }
+            };
+            Ok(self.columns.added(py, rings.len(), |added| self.writer.with(py, |writer| add(writer, added)))?.1)
+        })
     }
 
     #[pyo3(signature = (places = None))]
     fn close_episodes(&self, py: Python<'_>, places: Option<Index>) -> PyResult<()> {
-        let rings = rings_at(&self.rings, places.as_ref().map(|places| &places.values[..])).python()?;
+        let rings = rings_at(&self.rings, places.as_deref()).python()?;
         self.writer.with(py, |writer| rings.iter().try_for_each(|&ring| writer.close_episode(ring))).python()
     }
 
     fn reset(&self, py: Python<'_>, keep_statistics: bool) -> PyResult<()> {
         self.writer.with(py, |writer| writer.reset(keep_statistics)).python()
-    }
-
-    #[getter]
-    fn rings(&self, py: Python<'_>) -> Vec<usize> {
-        self.writer.with(py, |writer| writer.rings().to_vec())
     }
 
     fn release(&self, py: Python<'_>) {
@@ -185,13 +157,13 @@ impl RingReader {
         rows: usize,
         fill: impl FnOnce(&mut Reader, &mut Outputs<'_>) -> Result<Drawn> + Send,
     ) -> PyResult<(Object<'py>, Remembering)> {
-        let allocated = Allocated::new(py, &self.prepared, rows, &[rows as npy_intp], None)?;
+        let allocated = Allocated::new(py, &self.prepared, rows, &[rows], None)?;
         let columns: Vec<_> = allocated.outputs.iter().map(|output| output.dst).collect();
         let returns = if self.has_nstep { rows } else { 0 };
         let (mut discounts, mut last) = (NewArray::new(py, &[returns])?, NewArray::new(py, &[returns])?);
         let mut outputs = Outputs { columns: &columns, discounts: discounts.items(), last: last.items() };
         let mut drawn = self.reader.over(py, allocated.bytes, |reader| fill(reader, &mut outputs)).python()?;
-        let fields = allocated.nest(py, &self.prepared)?;
+        let fields = allocated.nest()?;
         if self.has_nstep {
             fields.set_item(intern!(py, "discount"), discounts.array)?;
             fields.set_item(intern!(py, "last_index"), last.array)?;
@@ -238,32 +210,28 @@ impl RingReader {
     fn take<'py>(&self, py: Python<'py>, index: Remembering) -> PyResult<Object<'py>> {
         let Provenance { index, generations, .. } = index.rows;
         // SAFETY: the arrays have room for the rows of the index.
-        let take = |reader: &mut Reader, outputs: &mut Outputs<'_>| unsafe {
-            reader.take(&index, generations.as_deref(), outputs)
-        };
+        let take =
+            |reader: &mut Reader, out: &mut Outputs<'_>| unsafe { reader.take(&index, generations.as_deref(), out) };
         Ok(self.filled(py, index.len(), take)?.0)
     }
 
     fn draw(&self, py: Python<'_>, batch_size: usize) -> PyResult<Remembering> {
-        let draw = |reader: &mut Reader| reader.draw_only(batch_size);
-        Ok(self.reader.over(py, batch_size.saturating_mul(32), draw).python()?.into())
+        let bytes = batch_size.saturating_mul(32);
+        Ok(self.reader.over(py, bytes, |reader| reader.draw_only(batch_size)).python()?.into())
     }
 
     fn live(&self, py: Python<'_>) -> PyResult<Remembering> {
-        let (index, positions) = self.reader.with(py, Reader::live).python()?;
-        Ok(Provenance::of(index, positions).into())
+        Ok(self.reader.with(py, Reader::live).python()?.into())
     }
 
     fn update_priority(&self, py: Python<'_>, index: Remembering, priority: Shaped<f64>) -> PyResult<u64> {
-        let (rows, priority) = (index.rows, priority.values);
-        let update =
-            |reader: &mut Reader| reader.update_priorities(&rows.index, rows.generations.as_deref(), &priority);
+        let (Provenance { index, generations, .. }, priority) = (index.rows, priority.values);
+        let update = |reader: &mut Reader| reader.update_priorities(&index, generations.as_deref(), &priority);
         self.reader.over(py, priority.len() * 16, update).python()
     }
 
     fn sizes(&self, py: Python<'_>) -> Shaped<i64> {
-        let sizes = self.reader.with(py, |reader| reader.sizes());
-        sizes.into_iter().map(|size| size as i64).collect::<Vec<_>>().into()
+        self.reader.with(py, |reader| reader.sizes()).into()
     }
 
     #[getter]

@@ -4,11 +4,12 @@ use numpy::npyffi::flags::NPY_ARRAY_CARRAY_RO;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::types::PyBytes;
 use rlfast_core::error::Result;
-use rlfast_core::vectors::{collected, product};
+use rlfast_core::source::is_shape;
+use rlfast_core::vectors::product;
 use rlfast_envs::registry::{self, Argument, Arguments};
 use rlfast_envs::requests::{self, Resets};
 use rlfast_envs::vector::{AnyVector, Output, Values, ValuesMut};
-use rlfast_envs::{DType, InfoField, Space};
+use rlfast_envs::{DType, InfoField};
 
 use crate::prelude::*;
 
@@ -21,20 +22,22 @@ pub fn native_envs() -> Vec<(&'static str, Option<u64>)> {
 /// Environments in Rust that step together.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct NativeEnvs {
+    #[pyo3(get)]
+    description: String,
     vector: Shared<Box<dyn AnyVector>>,
     num_envs: usize,
     observation: Row,
     action: Row,
-    info: Vec<InfoField>,
+    /// The numbers of an info.
+    info_len: usize,
 }
 
 /// The dtype and shape of one environment's row of an array.
 struct Row {
-    space: Space,
     dtype: DType,
     descr: Py<PyArrayDescr>,
     /// Its axes: none where a row is a number.
-    dims: Vec<npy_intp>,
+    dims: Vec<usize>,
 }
 
 // What each method takes and gives is said in `_core.pyi`.
@@ -52,31 +55,11 @@ impl NativeEnvs {
     ) -> PyResult<Self> {
         let arguments = arguments.map_or_else(|| Ok(Arguments::default()), |given| read_arguments(given))?;
         let vector = requests::make(id, num_envs, autoreset, max_episode_steps, arguments).python()?;
-        let observation = Row::new(py, vector.observation_space(), vector.observation_dtype())?;
-        let action = Row::new(py, vector.action_space(), vector.action_dtype())?;
-        let (info, num_envs) = (vector.info_fields(), vector.num_envs());
-        Ok(Self { vector: Shared::new(vector), num_envs, observation, action, info })
-    }
-
-    #[getter]
-    fn observation_space<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        describe(py, &self.observation.space)
-    }
-
-    #[getter]
-    fn action_space<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        describe(py, &self.action.space)
-    }
-
-    #[getter]
-    fn info_fields(&self) -> Vec<(&'static str, &'static str, Vec<usize>)> {
-        self.info.iter().map(|field| (field.name, field.dtype.name(), field.shape.clone())).collect()
-    }
-
-    #[getter]
-    fn reset_options(&self, py: Python<'_>) -> Vec<(&'static str, f64)> {
-        let options = self.vector.with(py, |vector| vector.reset_options());
-        options.iter().map(|option| (option.name, option.default)).collect()
+        let observation = Row::new(py, vector.observation_space().shape(), vector.observation_dtype())?;
+        let action = Row::new(py, vector.action_space().shape(), vector.action_dtype())?;
+        let info_len = vector.info_fields().iter().map(InfoField::len).sum();
+        let (description, num_envs) = (vector.description(), vector.num_envs());
+        Ok(Self { description, vector: Shared::new(vector), num_envs, observation, action, info_len })
     }
 
     #[pyo3(signature = (ids, seeds, options=None))]
@@ -87,33 +70,27 @@ impl NativeEnvs {
         seeds: &Bound<'py, PyList>,
         options: Option<Items<f64>>,
     ) -> PyResult<(Object<'py>, Option<Object<'py>>)> {
-        let ids = ids.map(|ids| requests::ids(&ids.values)).transpose().python()?;
+        let (ids, options) = (ids.as_deref(), options.as_deref());
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
-        let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
+        let rows = ids.map_or(self.num_envs, <[_]>::len);
         let (obs, values) = self.observation.fresh(py, rows)?;
         let mut infos = self.fresh_infos(py, rows)?;
         let told = infos.as_mut().map(NewArray::items);
-        let options = options.as_ref().map(|options| &options.0[..]);
-        let reset =
-            |vector: &mut Box<dyn AnyVector>| vector.reset_with_infos(ids.as_deref(), &seeds, options, values, told);
-        self.vector.with(py, reset).python()?;
+        self.vector.with(py, |vector| vector.reset_with_infos(ids, &seeds, options, values, told)).python()?;
         Ok((obs, infos.map(|infos| infos.array)))
     }
 
     #[pyo3(signature = (actions, ids=None))]
     fn step<'py>(&self, py: Python<'py>, actions: &Object<'py>, ids: Option<Index>) -> PyResult<Bound<'py, PyTuple>> {
-        let ids = ids.map(|ids| requests::ids(&ids.values)).transpose().python()?;
-        let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
+        let ids = ids.as_deref();
+        let rows = ids.map_or(self.num_envs, <[_]>::len);
         let actions = self.action.read(actions, rows)?;
         let (obs, obs_values) = self.observation.fresh(py, rows)?;
-        let mut rew = NewArray::<f64>::new(py, &[rows])?;
-        let (mut terminated, mut truncated) =
-            (NewArray::<bool>::new(py, &[rows])?, NewArray::<bool>::new(py, &[rows])?);
-        let mut infos = self.fresh_infos(py, rows)?;
+        let (mut rew, mut infos) = (NewArray::<f64>::new(py, &[rows])?, self.fresh_infos(py, rows)?);
+        let (mut terminated, mut truncated) = (NewArray::new(py, &[rows])?, NewArray::new(py, &[rows])?);
         let (terminal, cut) = (terminated.bytes(), truncated.bytes());
         let output = Output { obs: obs_values, rew: rew.items(), terminated: terminal, truncated: cut };
-        let resets =
-            self.stepped(py, ids.as_deref(), rows, actions, (output, infos.as_mut().map(NewArray::items))).python()?;
+        let resets = self.stepped(py, ids, rows, actions, (output, infos.as_mut().map(NewArray::items))).python()?;
         let resets = resets.map(|resets| self.reset_arrays(py, resets, &obs, rows)).transpose()?;
         (obs, rew.array, terminated.array, truncated.array, infos.map(|infos| infos.array), resets).into_pyobject(py)
     }
@@ -143,7 +120,7 @@ impl NativeEnvs {
     fn stepped<'a>(
         &self,
         py: Python<'_>,
-        ids: Option<&[usize]>,
+        ids: Option<&[i64]>,
         rows: usize,
         actions: Values<'_>,
         output: StepOutput<'a>,
@@ -167,11 +144,7 @@ impl NativeEnvs {
 
     /// An array for the infos of `rows` environments; None if they have none.
     fn fresh_infos<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Option<NewArray<'py, f64>>> {
-        (!self.info.is_empty()).then(|| NewArray::new(py, &[rows, self.info_len()])).transpose()
-    }
-
-    fn info_len(&self) -> usize {
-        self.info.iter().map(InfoField::len).sum()
+        (self.info_len > 0).then(|| NewArray::new(py, &[rows, self.info_len])).transpose()
     }
 
     /// The resets of the last step, of `rows` environments that now show `obs`, in arrays.
@@ -182,34 +155,30 @@ impl NativeEnvs {
         obs: &Object<'py>,
         rows: usize,
     ) -> PyResult<ResetArrays<'py>> {
-        let numbers = |rows: &[usize]| collected(rows.iter().map(|&row| row as i64)).map(Shaped::from).python();
         let (ended, final_obs, infos) = match resets {
-            Resets::Only(rows) => return Ok((numbers(&rows)?, None, None)),
+            Resets::Only(rows) => return Ok((rows.into(), None, None)),
             Resets::Ended(rows, final_obs, infos) => (rows, final_obs, infos),
         };
         let (obs_next, values) = self.observation.fresh(py, rows)?;
         values.copy_rows(self.observation.read(obs, rows)?, &ended, final_obs.as_values());
-        let infos = (!infos.is_empty()).then(|| Shaped::matrix(infos, ended.len(), self.info_len()));
-        Ok((numbers(&ended)?, Some(obs_next), infos))
+        let infos = (!infos.is_empty()).then(|| Shaped::matrix(infos, ended.len(), self.info_len));
+        Ok((ended.into(), Some(obs_next), infos))
     }
 }
 
 // -- arrays ----------------------------------------------------------------------------------------------------------
 
 impl Row {
-    fn new(py: Python<'_>, space: Space, dtype: DType) -> PyResult<Self> {
-        let dims = space.shape().into_iter().map(|length| length as npy_intp).collect();
+    fn new(py: Python<'_>, dims: Vec<usize>, dtype: DType) -> PyResult<Self> {
         let descr = PyArrayDescr::new(py, dtype.name())?.unbind();
-        Ok(Self { space, dtype, descr, dims })
+        Ok(Self { dtype, descr, dims })
     }
 
     /// Returns a new array of `rows` rows, and its elements, to which there is no other reference.
     fn fresh<'py, 'a>(&self, py: Python<'py>, rows: usize) -> PyResult<(Object<'py>, ValuesMut<'a>)> {
-        let descr = self.descr.bind(py);
-        let mut dims: Vec<_> = std::iter::once(rows as npy_intp).chain(self.dims.iter().copied()).collect();
-        let elements = dims.iter().try_fold(1, |all, &length| product(&[all, length as usize])).python()?;
-        let bytes = product(&[elements, descr.itemsize()]).python()?;
-        let (array, data) = array::empty(descr, &mut dims, bytes)?;
+        let (descr, dims) = (self.descr.bind(py), [&[rows], &self.dims[..]].concat());
+        let elements = product(&dims).python()?;
+        let (array, data) = array::empty(descr, &dims, product(&[elements, descr.itemsize()]).python()?)?;
         // SAFETY: `elements` of this dtype; callers keep the array until they are done with the values, and show it to nobody
         // before; every bit pattern is a number.
         Ok((array, unsafe { ValuesMut::from_raw(self.dtype, data, elements) }))
@@ -217,14 +186,13 @@ impl Row {
 
     /// The elements of an array of `rows` rows that is exactly as the environments take it.
     fn read<'a>(&self, object: &'a Object<'_>, rows: usize) -> PyResult<Values<'a>> {
-        let Some(array) = ArrayRef::of(object) else { return mismatch!("actions are no array") };
-        let dims = array.dims();
-        let as_is = array.has(NPY_ARRAY_CARRAY_RO) && array.has_dtype(self.descr.bind(object.py()));
-        if !as_is || dims.first() != Some(&(rows as npy_intp)) || dims[1..] != self.dims {
+        let Some(array) = array::of(object) else { return mismatch!("actions are no array") };
+        let as_is = array::has(array, NPY_ARRAY_CARRAY_RO) && array::has_dtype(array, self.descr.bind(object.py()));
+        if !as_is || array.shape().first() != Some(&rows) || !is_shape(&array.shape()[1..], &self.dims) {
             return mismatch!("actions are not an array of {:?} with {rows} rows of {:?}", self.dtype, self.dims);
         }
         // SAFETY: so many elements of this dtype in C order; callers stay attached while they use them, so nobody writes.
-        Ok(unsafe { Values::from_raw(self.dtype, array.data(), array.len()) })
+        Ok(unsafe { Values::from_raw(self.dtype, array::data(array), array.len()) })
     }
 }
 
@@ -263,20 +231,4 @@ fn read_argument(name: &Object<'_>, value: &Object<'_>, depth: usize) -> PyResul
         let kind = value.get_type();
         Err(raised!(PyTypeError, "{name} must be a number, a string, a bool, or a list of such, got {kind}"))
     }
-}
-
-/// The description of a space: its kind, and the arguments that make it.
-fn describe<'py>(py: Python<'py>, space: &Space) -> PyResult<Object<'py>> {
-    let described = match space {
-        Space::Discrete { n, start } => ("discrete", *n, *start).into_pyobject(py)?,
-        Space::MultiDiscrete { counts } => ("multi_discrete", counts.clone()).into_pyobject(py)?,
-        Space::Box { low, high, shape, dtype } => {
-            ("box", low.clone(), high.clone(), shape.clone(), dtype.name()).into_pyobject(py)?
-        }
-        Space::Tuple(spaces) => {
-            let spaces = spaces.iter().map(|space| describe(py, space)).collect::<PyResult<Vec<_>>>()?;
-            ("tuple", spaces).into_pyobject(py)?
-        }
-    };
-    Ok(described.into_any())
 }

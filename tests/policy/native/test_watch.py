@@ -122,7 +122,7 @@ def test_hooks_of_all_modules_and_autocast_are_noticed():
 def test_values_stay_the_same_objects_and_facts_equal():
     one, other = [1], {"a": 1}
     table = {"x": one, "y": other}
-    unchanged = Unchanged([one], [{}], [table], [(table, "x"), (table, "z")])
+    unchanged = Unchanged([one], [{}, table], [(table, "x"), (table, "z")])
     assert unchanged.holds()
     one.append(2)
     assert unchanged.holds()
@@ -142,7 +142,7 @@ def test_an_object_that_cannot_be_compared_raises():
             raise ValueError("no")
 
     table = {"x": Odd()}
-    unchanged = Unchanged([], [], [], [(table, "x")])
+    unchanged = Unchanged([], [], [(table, "x")])
     assert unchanged.holds()
     table["x"] = Odd()
     with pytest.raises(ValueError, match="no"):

@@ -139,7 +139,7 @@ class NativeCollecting(HookCalls):
         if type(envs) is not NativeVectorEnv:
             raise NotNativeError("the environments are not native ones without wrappers")
         space = envs.single_observation_space
-        if space.dtype != np.float32 or envs._backend.envs.info_fields:
+        if space.dtype != np.float32 or envs._backend.info_fields:
             raise NotNativeError("the environments have infos, or observations that are not float32")
         buffer: Any = self.buffer
         if not isinstance(buffer, ReplayBuffer) or isinstance(buffer, CachedReplayBuffer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,14 +50,16 @@ class NativeBackend(Backend):
             kwargs = spec.kwargs
         self.envs = NativeEnvs(name, num_envs, autoreset_mode.value, max_episode_steps, kwargs)
         self.num_envs, self._id = num_envs, name
-        self.single_observation_space = _space(self.envs.observation_space)
-        self.single_action_space = _space(self.envs.action_space)
+        described = json.loads(self.envs.description)
+        self.single_observation_space = _space(described["observation"])
+        self.single_action_space = _space(described["action"])
+        self.info_fields = _fields(described["infos"])
+        self._options: list[tuple[str, float]] = described["options"]
         self.autoreset_mode = autoreset_mode
         self.metadata = {"render_modes": []}
         self.render_mode = None
         self._is_tuple = isinstance(self.single_observation_space, gym.spaces.Tuple)
         self._convert = converter(self.single_action_space)
-        self._fields = _fields(self.envs.info_fields)
         self._are_all = IsAllEnvs(np.arange(num_envs))
         self._never_seeded = np.ones(num_envs, dtype=bool)
         self._fresh_seeds: list[int] = []
@@ -80,7 +83,7 @@ class NativeBackend(Backend):
 
     def _numbers(self, options: dict[str, Any]) -> list[float]:
         """Returns the values of all options that the environments have, with defaults for those not given."""
-        known = self.envs.reset_options
+        known = self._options
         if others := options.keys() - {name for name, _ in known}:
             takes = f"no options but {' and '.join(name for name, _ in known)}" if known else "no options"
             self._warn(f"{self._id} takes {takes}: {sorted(others, key=str)} have no effect")
@@ -157,7 +160,7 @@ class NativeBackend(Backend):
         if numbers is None:
             return self._nothing if rows == self.num_envs else Info(rows)
         columns: dict[str, Any] = {}
-        for name, dtype, shape, place in self._fields:
+        for name, dtype, shape, place in self.info_fields:
             values = numbers[:, place].reshape(-1, *shape)
             if at is None:
                 columns[name] = values.astype(dtype)
@@ -220,7 +223,7 @@ class NativeBackend(Backend):
         self._never_seeded[ids] = False
 
 
-def _space(described: tuple[Any, ...]) -> gym.Space[Any]:
+def _space(described: list[Any]) -> gym.Space[Any]:
     """Makes the Gymnasium space from the description that :class:`NativeEnvs` gives."""
     kind, *rest = described
     if kind == "discrete":
@@ -236,7 +239,7 @@ def _space(described: tuple[Any, ...]) -> gym.Space[Any]:
     return space
 
 
-def _fields(described: list[tuple[str, str, list[int]]]) -> list[tuple[str, np.dtype[Any], list[int], slice]]:
+def _fields(described: list[Any]) -> list[tuple[str, np.dtype[Any], list[int], slice]]:
     """Returns the name, dtype and shape of each entry of an info, and its slice of the row of numbers."""
     fields, start = [], 0
     for name, dtype, shape in described:

@@ -27,11 +27,11 @@ class Watch:
     def __init__(self) -> None:
         self._modules: list[nn.Module] = []
         self._hooks: list[dict[Any, Any]] = [*_GLOBAL_HOOKS]
-        self._tables: list[dict[str, Any]] = []
+        self._tables: list[dict[Any, Any]] = []
         self._tensors: list[torch.Tensor] = []
         self._facts: list[tuple[dict[str, Any], str]] = []
         self._addresses: list[int] = []
-        self._unchanged = Unchanged([], [], [], [])
+        self._unchanged = Unchanged([], [], [])
 
     def module(self, module: nn.Module) -> None:
         """Add a module.
@@ -73,9 +73,10 @@ class Watch:
 
         :return: whether there are no hooks, and no instance has a ``forward`` of its own.
         """
-        self._unchanged = Unchanged(self._modules, self._hooks, self._tables, self._facts)
+        self._unchanged = Unchanged(self._modules, [*self._hooks, *self._tables], self._facts)
         self._addresses = [*map(_address, self._tensors)]
-        return self.holds() and not any("forward" in vars(module) for module in self._modules)
+        has_own = any(self._hooks) or any("forward" in vars(module) for module in self._modules)
+        return self.holds() and not has_own
 
     def holds(self) -> bool:
         """Return whether all is as it was at :meth:`begin`."""

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::functions::{Function, exp};
 use super::network::Network;
 use super::tile::Done;
-use crate::error::{Result, value_error};
+use crate::error::{Error, Result, value_error};
 use crate::pool;
 use crate::vectors::filled;
 
@@ -93,6 +93,19 @@ impl Network {
             Function::Tanh.apply(actions);
         }
         Ok(())
+    }
+
+    /// Returns the action with the greatest output for one observation; None where [`Self::choose`] makes no choice.
+    ///
+    /// # Errors
+    /// `Mismatch` for another number of elements, `Room` without memory.
+    pub fn choose_one(&self, obs: &[f32]) -> Result<Option<i64>> {
+        if obs.len() != self.inputs() {
+            let text = format!("an observation has {} numbers, got {}", self.inputs(), obs.len());
+            return Err(Error::Mismatch(text));
+        }
+        let mut action = [0];
+        Ok(self.choose(obs, Choice::Greatest, &mut action)?.then_some(action[0]))
     }
 
     /// Writes an action for each row of `obs`, chosen from the last slot; the result is false if a choice is too near to

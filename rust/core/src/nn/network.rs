@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use super::functions::Function;
-use crate::error::{Result, value_error};
+use crate::error::{Error, Result, value_error};
 
 /// Numbers that somebody else keeps, such as a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -273,6 +273,28 @@ impl Network {
     #[must_use]
     pub fn slots(&self) -> usize {
         self.widths.len()
+    }
+
+    /// Returns the numbers of elements of some slots.
+    ///
+    /// # Errors
+    /// `Value` for a slot that does not exist.
+    pub fn widths(&self, slots: &[usize]) -> Result<Vec<usize>> {
+        let width = |&slot: &usize| match self.width(slot) {
+            Some(width) => Ok(width),
+            None => value_error!("there is no slot {slot} of {}", self.slots()),
+        };
+        slots.iter().map(width).collect()
+    }
+
+    /// Returns the number of rows of a host's observations, `numbers` in all; `rows` is the length of their first axis, if any.
+    ///
+    /// # Errors
+    /// `Mismatch` unless each row has as many numbers as are read.
+    pub fn rows_of(&self, numbers: usize, rows: Option<usize>) -> Result<usize> {
+        let text = || format!("rows have {} numbers, got {numbers} in all", self.inputs());
+        let rows = rows.filter(|rows| rows.checked_mul(self.inputs()) == Some(numbers));
+        rows.ok_or_else(|| Error::Mismatch(text()))
     }
 
     /// Returns the number of elements of a slot; None if there is no such slot.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::{Choice, Function, Network, Node, Part, Weights};
+use crate::error::Error;
 use crate::pool;
 use crate::rng::Stream;
 
@@ -384,4 +385,19 @@ fn nodes_are_made_of_their_descriptions() {
     ] {
         assert!(Node::described(name, parts).is_err(), "{name} {parts:?}");
     }
+}
+
+#[test]
+fn observations_of_other_lengths_are_mismatches() {
+    let mut made = Made::new(3);
+    made.linear(0, 4, 2, false);
+    let network = made.network(4);
+    assert_eq!(network.rows_of(8, Some(2)).unwrap(), 2);
+    for (numbers, rows) in [(8, Some(1)), (8, None), (7, Some(2)), (0, Some(usize::MAX))] {
+        assert!(matches!(network.rows_of(numbers, rows), Err(Error::Mismatch(_))), "{numbers} {rows:?}");
+    }
+    assert!(network.choose_one(&[1.0; 4]).unwrap().is_some_and(|action| (0..2).contains(&action)));
+    assert!(matches!(network.choose_one(&[1.0; 3]), Err(Error::Mismatch(_))));
+    assert_eq!(network.widths(&[1, 0]).unwrap(), [2, 4]);
+    assert_eq!(network.widths(&[2]).unwrap_err().to_string(), "there is no slot 2 of 2");
 }

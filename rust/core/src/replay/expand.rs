@@ -11,6 +11,8 @@ use crate::vectors::{collected, copied, filled, product, sum};
 pub struct NStepReturns {
     /// The discounted sum of rewards of each row, `[rows, agents]`.
     pub sums: Vec<f64>,
+    /// The number of agents; None where rewards are single numbers.
+    pub agents: Option<usize>,
     /// The factor of the bootstrap value, for each row.
     pub discounts: Vec<f64>,
     /// The last row of each sum, with the goal of its first row.
@@ -85,7 +87,8 @@ impl Replay {
             NStepOutput { sums: sums_of, discounts: discounts_of, last: &mut last, generations: &mut generations };
         units.nstep(index, n_step, gamma, out);
         let last = Provenance { index: last, generations: Some(generations), goals: start.goals };
-        Ok(NStepReturns { sums, discounts, last })
+        let agents = (!self.scalar_reward()).then(|| self.agents());
+        Ok(NStepReturns { sums, agents, discounts, last })
     }
 
     /// Returns the values of the leaf at the path `value`, where the leaves at `ends` mark the ends of episodes: see

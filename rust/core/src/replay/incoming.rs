@@ -3,7 +3,7 @@
 use crate::convert::{self, NumberType, as_doubles, as_singles};
 use crate::error::{Error, Result};
 use crate::replay::schema::{Column, Role};
-use crate::source::Source;
+use crate::source::{Source, is_packed, is_shape};
 
 /// `Err(Error::Mismatch(..))` with a formatted message.
 macro_rules! mismatch {
@@ -21,7 +21,7 @@ pub struct GivenArray<'a> {
     /// The first element.
     pub data: *const u8,
     /// Lengths of the axes.
-    pub dims: &'a [isize],
+    pub dims: &'a [usize],
     /// Bytes from one element of each axis to the next.
     pub strides: &'a [isize],
     /// Whether its elements stand in C order without gaps.
@@ -129,7 +129,7 @@ impl Incoming {
     ) -> Result<()> {
         let leaf = &column.leaf;
         let (outer, inner) = array.dims.split_at(usize::from(rows.is_some()).min(array.dims.len()));
-        if !is_shape(inner, &leaf.shape) || rows.is_some_and(|rows| outer.first() != Some(&(rows as isize))) {
+        if !is_shape(inner, &leaf.shape) || rows.is_some_and(|rows| outer.first() != Some(&rows)) {
             return mismatch!("{} has shape {:?}", leaf.path.join("."), array.dims);
         }
         if !array.is_contiguous && !is_packed(inner, &array.strides[outer.len()..], leaf.itemsize) {
@@ -219,7 +219,7 @@ impl Incoming {
         rows: usize,
     ) -> Result<()> {
         let leaf = &column.leaf;
-        let fits = array.dims.iter().product::<isize>() as usize * leaf.itemsize == rows * leaf.nbytes();
+        let fits = array.dims.iter().product::<usize>() * leaf.itemsize == rows * leaf.nbytes();
         if !fits || !array.is_contiguous || !array.same_dtype {
             return mismatch!("{} has another shape or dtype, or is not contiguous", leaf.path.join("."));
         }
@@ -251,29 +251,12 @@ impl GivenArray<'_> {
     pub unsafe fn singles(&self, rows: usize) -> Option<Vec<f32>> {
         let stride = match self.dims {
             [] | [1] => 0,
-            &[count] if count as usize == rows => self.strides[0],
+            &[count] if count == rows => self.strides[0],
             _ => return None,
         };
         // SAFETY: the array has an item for each row, `stride` bytes apart, or one for all.
         unsafe { as_singles(self.number?, Source::rows(self.data, stride), rows) }
     }
-}
-
-#[inline(always)]
-fn is_shape(dims: &[isize], shape: &[usize]) -> bool {
-    dims.len() == shape.len() && dims.iter().zip(shape).all(|(&dim, &length)| dim as usize == length)
-}
-
-/// Whether elements of axes stand in C order without gaps.
-fn is_packed(dims: &[isize], strides: &[isize], itemsize: usize) -> bool {
-    let mut expected = itemsize as isize;
-    for (&dim, &stride) in dims.iter().zip(strides).rev() {
-        if dim != 1 && stride != expected {
-            return false;
-        }
-        expected *= dim;
-    }
-    true
 }
 
 #[cfg(test)]
@@ -286,7 +269,7 @@ mod tests {
         Column::new(leaf, Some(number), ())
     }
 
-    fn array<'a, T>(data: &'a [T], dims: &'a [isize], strides: &'a [isize], number: NumberType) -> GivenArray<'a> {
+    fn array<'a, T>(data: &'a [T], dims: &'a [usize], strides: &'a [isize], number: NumberType) -> GivenArray<'a> {
         let data = data.as_ptr().cast();
         let is_contiguous = is_packed(dims, strides, size_of::<T>());
         GivenArray { data, dims, strides, is_contiguous, same_dtype: false, number: Some(number) }

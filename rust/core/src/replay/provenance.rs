@@ -1,6 +1,9 @@
 //! Index arrays that record the generations and goals of their rows.
 
-use crate::error::Result;
+use std::cell::UnsafeCell;
+
+use crate::error::{Error, Result, value_error};
+use crate::memory;
 use crate::replay::{Replay, generation};
 use crate::vectors::{collected, copied, product, with_room};
 
@@ -36,7 +39,7 @@ impl Provenance {
 
     /// Returns the elements at some places. `shown` returns the present rows of the index; the result is None if one of
     /// them differs from the recorded row, or a place is outside.
-    pub fn part(&self, places: &[isize], shown: impl Fn(usize) -> i64) -> Result<Option<Self>> {
+    fn part(&self, places: &[isize], shown: impl Fn(usize) -> i64) -> Result<Option<Self>> {
         let mut kept = with_room::<usize>(places.len())?;
         for &place in places {
             match usize::try_from(place) {
@@ -51,14 +54,29 @@ impl Provenance {
         }))
     }
 
-    /// Returns rows and goals plus `by`; None on overflow.
-    #[must_use]
-    pub fn shifted(mut self, by: i64) -> Option<Self> {
+    /// Returns the rows with these goals.
+    ///
+    /// # Errors
+    /// `Value` unless there is one for each row.
+    pub fn with_goals(self, goals: Vec<i64>) -> Result<Self> {
+        let rows = self.index.len();
+        if rows != goals.len() {
+            return value_error!("one goal for each row: got {rows} rows and {} goals", goals.len());
+        }
+        Ok(Self { goals: Some(goals), ..self })
+    }
+
+    /// Returns rows and goals plus `by`.
+    ///
+    /// # Errors
+    /// `Index` on overflow.
+    pub fn shifted(mut self, by: i64) -> Result<Self> {
         let goals = self.goals.iter_mut().flatten().filter(|goal| **goal >= 0);
         for row in self.index.iter_mut().chain(goals) {
-            *row = row.checked_add(by)?;
+            let moved = row.checked_add(by);
+            *row = moved.ok_or_else(|| Error::Index(format!("there are no rows {by} after these")))?;
         }
-        Some(self)
+        Ok(self)
     }
 }
 
@@ -71,7 +89,7 @@ fn picked<T: Copy>(all: &[T], places: &[usize]) -> Result<Vec<T>> {
 ///
 /// # Errors
 /// `Room` without memory for them.
-pub fn strided(first: isize, axes: impl Iterator<Item = (usize, isize)> + Clone) -> Result<Vec<isize>> {
+fn strided(first: isize, axes: impl Iterator<Item = (usize, isize)> + Clone) -> Result<Vec<isize>> {
     if axes.clone().any(|(length, _)| length == 0) {
         return Ok(Vec::new());
     }
@@ -82,6 +100,51 @@ pub fn strided(first: isize, axes: impl Iterator<Item = (usize, isize)> + Clone)
         places = finer;
     }
     Ok(places)
+}
+
+/// The memory of an index array that a host shows, and the records of its rows.
+pub struct IndexOwner {
+    /// What the host shows. Users may write to it, so there is no reference to it.
+    shown: Box<[UnsafeCell<i64>]>,
+    provenance: Provenance,
+}
+
+// SAFETY: `shown` is only ever reached through the host's array over it, under the host's own rules; the rest never changes.
+unsafe impl Sync for IndexOwner {}
+
+impl IndexOwner {
+    /// Returns the owner of an index array over these rows.
+    ///
+    /// # Errors
+    /// `Room` without memory for it; likewise in the other functions.
+    pub fn new(provenance: Provenance) -> Result<Self> {
+        let shown = collected(provenance.index.iter().map(|&row| UnsafeCell::new(row)))?.into_boxed_slice();
+        Ok(Self { shown, provenance })
+    }
+
+    /// Returns the address of the rows.
+    #[must_use]
+    pub fn data(&self) -> *mut u8 {
+        self.shown.as_ptr().cast::<u8>().cast_mut()
+    }
+
+    /// Returns the records of the elements of an array of this shape over this memory; None if an element was changed. Strides count
+    /// bytes.
+    ///
+    /// # Safety
+    /// Nobody writes to the array meanwhile.
+    pub unsafe fn recall(&self, data: *const u8, dims: &[usize], strides: &[isize]) -> Result<Option<Provenance>> {
+        let n = self.shown.len();
+        if data == self.data().cast_const() && dims == [n] && strides == [8] {
+            // SAFETY: `n` i64 of this memory each, which nobody writes at this moment, as the caller promises.
+            let same = unsafe { memory::equal(data, self.provenance.index.as_ptr().cast(), 8 * n) };
+            return if same { self.provenance.copied().map(Some) } else { Ok(None) };
+        }
+        let first = (data as isize - self.data() as isize) / 8;
+        let places = strided(first, dims.iter().zip(strides).map(|(&length, &stride)| (length, stride / 8)))?;
+        // SAFETY: an i64 of this memory, likewise.
+        self.provenance.part(&places, |place| unsafe { self.shown[place].get().read() })
+    }
 }
 
 impl Replay {
@@ -130,10 +193,38 @@ mod tests {
     }
 
     #[test]
+    fn each_row_has_one_goal() {
+        let rows = || Provenance { goals: None, ..known() };
+        assert_eq!(rows().with_goals(vec![8, -1, 9]).unwrap(), known());
+        let error = rows().with_goals(vec![8]).unwrap_err();
+        assert_eq!(error.to_string(), "one goal for each row: got 3 rows and 1 goals");
+    }
+
+    #[test]
     fn a_shift_moves_rows_and_goals_but_not_the_mark_of_no_goal() {
         let moved = known().shifted(10).unwrap();
         assert_eq!((moved.index, moved.goals), (vec![15, 16, 17], Some(vec![18, -1, 19])));
-        assert_eq!(known().shifted(i64::MAX), None);
+        assert_eq!(
+            known().shifted(i64::MAX).unwrap_err().to_string(),
+            format!("there are no rows {} after these", i64::MAX)
+        );
+    }
+
+    #[test]
+    fn an_array_over_an_index_is_recalled_until_it_is_changed() {
+        let owner = IndexOwner::new(known()).unwrap();
+        let data = owner.data().cast::<i64>();
+        let recall = |first: usize, dims: &[usize], strides: &[isize]| {
+            // SAFETY: only this thread knows the memory.
+            unsafe { owner.recall(data.wrapping_add(first).cast(), dims, strides) }.unwrap()
+        };
+        assert_eq!(recall(0, &[3], &[8]), Some(known()));
+        assert_eq!(recall(2, &[2], &[-8]).map(|part| part.index), Some(vec![7, 6]));
+        assert_eq!(recall(1, &[3], &[8]), None, "it reaches outside");
+        // SAFETY: the second of three rows.
+        unsafe { data.add(1).write(9) };
+        assert_eq!(recall(0, &[3], &[8]), None);
+        assert!(recall(0, &[2], &[16]).is_some());
     }
 
     #[test]

@@ -1,17 +1,31 @@
 //! Advantages and returns of rows of a buffer, from arrays of float32 or float64.
 
+use std::borrow::Cow;
+
 use super::gae::Deltas;
 use super::recurrence::{BLOCK, Block, Increments, blocks, group, group_mut};
 use super::{Column, Ends, Real as _};
 use crate::simd::{self, Kernel};
 
 /// An array whose numbers are read as f64.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Floats<'a> {
     /// An array of float32.
-    F32(&'a [f32]),
+    F32(Cow<'a, [f32]>),
     /// An array of float64.
-    F64(&'a [f64]),
+    F64(Cow<'a, [f64]>),
+}
+
+impl<'a> From<&'a [f32]> for Floats<'a> {
+    fn from(numbers: &'a [f32]) -> Self {
+        Self::F32(Cow::Borrowed(numbers))
+    }
+}
+
+impl<'a> From<&'a [f64]> for Floats<'a> {
+    fn from(numbers: &'a [f64]) -> Self {
+        Self::F64(Cow::Borrowed(numbers))
+    }
 }
 
 /// Reads float32 as float64.
@@ -51,8 +65,14 @@ impl Column<f64> for Zeros {
 macro_rules! with_floats {
     ($floats:ident => $run:expr) => {
         match $floats {
-            Floats::F32($floats) => $run,
-            Floats::F64($floats) => $run,
+            Floats::F32($floats) => {
+                let $floats = &$floats[..];
+                $run
+            }
+            Floats::F64($floats) => {
+                let $floats = &$floats[..];
+                $run
+            }
         }
     };
 }
@@ -79,15 +99,15 @@ pub struct BufferRows<'a> {
 /// use rlfast_core::returns::{Floats, BufferRows, episodic};
 /// let (never, [mut returns, mut advantages]) = ([false; 2], [[0.0; 2]; 2]);
 /// let rows = BufferRows { places: &[7, 3], unfinished: &[7] };
-/// let (rewards, ones) = (Floats::F32(&[1.0, 1.0]), Floats::F64(&[1.0, 1.0]));
-/// episodic(rewards, Some(ones), Some(ones), (&never, &never), rows, 0.5, 1.0, &mut returns, &mut advantages);
+/// let (rewards, ones) = (Floats::from(&[1.0_f32, 1.0][..]), Floats::from(&[1.0, 1.0][..]));
+/// episodic(&rewards, Some(&ones), Some(&ones), (&never, &never), rows, 0.5, 1.0, &mut returns, &mut advantages);
 /// assert_eq!((returns, advantages), ([1.5, 1.5], [0.5, 0.5]));
 /// ```
 #[expect(clippy::too_many_arguments, reason = "the arrays and numbers of the formula")]
 pub fn episodic(
-    rewards: Floats<'_>,
-    values: Option<Floats<'_>>,
-    next_values: Option<Floats<'_>>,
+    rewards: &Floats<'_>,
+    values: Option<&Floats<'_>>,
+    next_values: Option<&Floats<'_>>,
     (terminated, truncated): (&[bool], &[bool]),
     rows: BufferRows<'_>,
     gamma: f64,
@@ -101,7 +121,8 @@ pub fn episodic(
     let ends = Ends::new(terminated, Some(&truncated), 1);
     ends.assert_same_len(&[&*returns, &*advantages]);
     let from_before = if values.is_none() { values_before(next_values, ends) } else { Vec::new() };
-    let values = values.unwrap_or(Floats::F64(&from_before));
+    let from_before = Floats::F64(Cow::Owned(from_before));
+    let values = values.unwrap_or(&from_before);
     let decay = gamma * gae_lambda;
     with_floats!(rewards => with_floats!(values => match next_values {
         Some(next_values) => with_floats!(next_values => {
@@ -165,7 +186,7 @@ fn consecutive(places: &[i64]) -> usize {
     len
 }
 
-fn values_before(next_values: Option<Floats<'_>>, ends: Ends<'_>) -> Vec<f64> {
+fn values_before(next_values: Option<&Floats<'_>>, ends: Ends<'_>) -> Vec<f64> {
     let Some(next_values) = next_values else { return vec![0.0; ends.len()] };
     let of = |i: usize| with_floats!(next_values => Column::<f64>::group::<1>(&next_values, i)[0]);
     let before = |i: usize| if i == 0 { 0.0 } else { of(i - 1).zero_if(ends.flagged(i - 1)) };

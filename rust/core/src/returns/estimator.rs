@@ -85,6 +85,43 @@ impl Estimator {
     }
 }
 
+/// What an array beside the rewards must be like.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// Of this shape, which is that of the rewards.
+    Shape(&'a [usize]),
+    /// Of any shape with one element for each of so many rewards.
+    Rows(usize),
+    /// Of any shape.
+    Any,
+}
+
+impl Wanted<'_> {
+    /// Checks the shape of the array `name`.
+    ///
+    /// # Errors
+    /// `Value` if it is not as wanted.
+    pub fn check(self, name: &str, shape: &[usize]) -> Result<()> {
+        let wanted = match self {
+            Self::Shape(wanted) if wanted != shape => format!("that of rewards, {wanted:?}"),
+            Self::Rows(rows) if shape.iter().product::<usize>() != rows => format!("one for each of {rows} rewards"),
+            _ => return Ok(()),
+        };
+        value_error!("{name}: got shape {shape:?}, wanted {wanted}")
+    }
+}
+
+/// Returns the number of independent columns of a roll-out whose rewards have this shape.
+///
+/// # Errors
+/// `Value` without an axis of time.
+pub fn columns_of(rewards: &[usize]) -> Result<usize> {
+    match rewards {
+        [_, columns @ ..] => Ok(columns.iter().product()),
+        [] => value_error!("rewards: got a single number, wanted [T] or [T, N]"),
+    }
+}
+
 /// Checks a discount or a lambda, and returns it.
 ///
 /// # Errors
@@ -147,5 +184,17 @@ mod tests {
             let error = Estimator::new(name, numbers).unwrap_err().to_string();
             assert!(error.starts_with(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn arrays_are_of_the_shape_of_the_rewards() {
+        assert_eq!((columns_of(&[5]).unwrap(), columns_of(&[5, 2, 3]).unwrap()), (1, 6));
+        assert_eq!(columns_of(&[]).unwrap_err().to_string(), "rewards: got a single number, wanted [T] or [T, N]");
+        let text = |wanted: Wanted<'_>, shape| wanted.check("values", shape).unwrap_err().to_string();
+        let (shape, rows) = (Wanted::Shape(&[4, 2]), Wanted::Rows(8));
+        assert!(shape.check("values", &[4, 2]).is_ok() && rows.check("values", &[4, 2]).is_ok());
+        assert!(Wanted::Any.check("values", &[]).is_ok());
+        assert_eq!(text(shape, &[8]), "values: got shape [8], wanted that of rewards, [4, 2]");
+        assert_eq!(text(rows, &[4]), "values: got shape [4], wanted one for each of 8 rewards");
     }
 }

@@ -28,7 +28,7 @@ mod vtrace;
 use std::borrow::Cow;
 use std::ops::{Add, Mul, Sub};
 
-pub use bootstrapped::bootstrapped;
+pub use bootstrapped::{bootstrapped, check_bootstrapped};
 pub use discounted::discounted;
 pub use episodic::{BufferRows, Floats, episodic};
 pub use gae::gae;
@@ -65,7 +65,7 @@ impl Real for f32 {
     #[inline]
     fn read(floats: Floats<'_>) -> Result<Cow<'_, [Self]>> {
         match floats {
-            Floats::F32(numbers) => Ok(Cow::Borrowed(numbers)),
+            Floats::F32(numbers) => Ok(numbers),
             Floats::F64(numbers) => collected(numbers.iter().map(|&number| number as f32)).map(Cow::Owned),
         }
     }
@@ -88,7 +88,7 @@ impl Real for f64 {
     fn read(floats: Floats<'_>) -> Result<Cow<'_, [Self]>> {
         match floats {
             Floats::F32(numbers) => collected(numbers.iter().map(|&number| f64::from(number))).map(Cow::Owned),
-            Floats::F64(numbers) => Ok(Cow::Borrowed(numbers)),
+            Floats::F64(numbers) => Ok(numbers),
         }
     }
     fn from_f64(value: f64) -> Self {

@@ -201,8 +201,8 @@ proptest! {
         gae(&roll_out.rewards, &values, &next_values, ends, gamma, lambda, &mut want);
         let unfinished: Vec<i64> = unfinished.into_iter().collect();
         episodic(
-            Floats::F64(&roll_out.rewards), with_values.then_some(Floats::F32(&narrow)),
-            with_next.then_some(Floats::F64(&next_values)), (&roll_out.terminated, &roll_out.truncated),
+            &Floats::from(&roll_out.rewards[..]), with_values.then_some(&Floats::from(&narrow[..])),
+            with_next.then_some(&Floats::from(&next_values[..])), (&roll_out.terminated, &roll_out.truncated),
             BufferRows { places: &places, unfinished: &unfinished }, gamma, lambda, &mut returns, &mut advantages,
         );
         prop_assert_eq!(&advantages, &want);
@@ -345,8 +345,8 @@ fn bootstrapping_takes_whole_rows() {
 #[test]
 fn numbers_are_read_as_either_type_and_copied_only_to_convert_them() {
     let (single, double) = ([1.5_f32, -2.0], [1.5, 0.1]);
-    assert!(matches!(f32::read(Floats::F32(&single)).unwrap(), Cow::Borrowed(numbers) if numbers == single));
-    assert!(matches!(f64::read(Floats::F64(&double)).unwrap(), Cow::Borrowed(numbers) if numbers == double));
-    assert_eq!(f64::read(Floats::F32(&single)).unwrap()[..], [1.5, -2.0]);
-    assert_eq!(f32::read(Floats::F64(&double)).unwrap()[..], [1.5, 0.1_f32]);
+    assert!(matches!(f32::read(Floats::from(&single[..])).unwrap(), Cow::Borrowed(numbers) if numbers == single));
+    assert!(matches!(f64::read(Floats::from(&double[..])).unwrap(), Cow::Borrowed(numbers) if numbers == double));
+    assert_eq!(f64::read(Floats::from(&single[..])).unwrap()[..], [1.5, -2.0]);
+    assert_eq!(f32::read(Floats::from(&double[..])).unwrap()[..], [1.5, 0.1_f32]);
 }

@@ -1,6 +1,9 @@
 //! Draws from a bit generator that equal NumPy's: they consume the same words in the same order and give the same
 //! numbers.
 
+use crate::error::{Result, value_error};
+use crate::vectors::filled;
+
 /// A source of random bits, such as one of NumPy's bit generators.
 pub trait BitSource {
     /// Returns the next 32 random bits.
@@ -35,6 +38,25 @@ pub fn masked(source: &mut impl BitSource, largest: u32, out: &mut [i64]) {
             }
         };
     }
+}
+
+/// Checks the number of integers that are drawn from.
+///
+/// # Errors
+/// `Value` if it is 0.
+pub fn check_bound(bound: u32) -> Result<()> {
+    if bound == 0 { value_error!("bound must be at least 1, got 0") } else { Ok(()) }
+}
+
+/// Returns `count` integers below `bound`, as [`masked`] draws them.
+///
+/// # Errors
+/// As [`check_bound`]; `Room` without memory for them.
+pub fn randint(source: &mut impl BitSource, bound: u32, count: usize) -> Result<Vec<i64>> {
+    check_bound(bound)?;
+    let mut drawn = filled(0, count)?;
+    masked(source, bound - 1, &mut drawn);
+    Ok(drawn)
 }
 
 /// Returns an integer from `0..bound`, as `generator.integers(bound)` draws it (Lemire, arXiv:1805.10941, algorithm 5).
@@ -85,6 +107,16 @@ pub fn epsilon_greedy(
             *action = drawn as i64;
         }
     }
+}
+
+/// Replaces some actions as [`epsilon_greedy`] does.
+///
+/// # Errors
+/// `Room` without memory for the decisions.
+pub fn explore(source: &mut impl BitSource, epsilon: f64, count: u32, actions: &mut [i64]) -> Result<()> {
+    let mut explores = filled(false, actions.len())?;
+    epsilon_greedy(source, epsilon, count, actions, &mut explores);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -173,5 +205,16 @@ mod tests {
         let mut source = words(&[0, 1 << 31, 1 << 30, 1 << 31, 3 << 30, 0]);
         epsilon_greedy(&mut source, 0.25, 3, &mut actions, &mut explores);
         assert_eq!((actions, source.0.len()), ([1, 8, 9], 0));
+    }
+
+    #[test]
+    fn there_is_something_to_draw_from() {
+        assert_eq!(check_bound(0).unwrap_err().to_string(), "bound must be at least 1, got 0");
+        assert!(randint(&mut words(&[]), 0, 2).is_err());
+        assert_eq!(randint(&mut words(&[]), 1, 2).unwrap(), [0, 0]);
+        assert_eq!(randint(&mut words(&[7, 2, 3]), 4, 3).unwrap(), [3, 2, 3]);
+        let mut actions = [5, 5];
+        explore(&mut words(&[u32::MAX, 0, 0, 1 << 31]), 0.5, 4, &mut actions).unwrap();
+        assert_eq!(actions, [5, 2]);
     }
 }

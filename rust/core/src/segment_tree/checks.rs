@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{BadValue, SumTree};
-use crate::error::{Error, Result};
-use crate::vectors::collected;
+use crate::error::{Error, Result, value_error};
+use crate::vectors::{collected, filled, with_room};
 
 impl From<BadValue> for Error {
     fn from(error: BadValue) -> Self {
@@ -12,14 +12,14 @@ impl From<BadValue> for Error {
     }
 }
 
-/// Returns the leaves at `index` of a tree of `leaves` leaves.
+/// Checks that the leaves at `index` are in a tree of `leaves` leaves.
 ///
 /// # Errors
-/// `Outside`, which names the first leaf that does not exist; `Room` without memory for the result.
-pub fn leaves_at(index: &[i64], leaves: usize) -> Result<Vec<usize>> {
+/// `Outside`, which names the first leaf that does not exist.
+fn check_leaves(index: &[i64], leaves: usize) -> Result<()> {
     // A negative index is a huge unsigned one.
     if index.iter().fold(true, |all, &index| all & ((index as u64) < leaves as u64)) {
-        return collected(index.iter().map(|&index| index as usize));
+        return Ok(());
     }
     let position = index.iter().position(|&index| index as u64 >= leaves as u64);
     let position = position.expect("invariant: some index is outside");
@@ -32,7 +32,7 @@ pub fn leaves_at(index: &[i64], leaves: usize) -> Result<Vec<usize>> {
 ///
 /// # Errors
 /// `Outside` for a range that reaches outside the tree.
-pub fn range_of(start: i64, end: Option<i64>, leaves: usize) -> Result<Range<usize>> {
+fn range_of(start: i64, end: Option<i64>, leaves: usize) -> Result<Range<usize>> {
     let len = leaves as i64;
     let stop = end.map_or(len, |end| if end < 0 { end + len } else { end });
     if (0..=len).contains(&start) && (0..=len).contains(&stop) {
@@ -43,15 +43,69 @@ pub fn range_of(start: i64, end: Option<i64>, leaves: usize) -> Result<Range<usi
 }
 
 impl SumTree {
+    /// Returns the leaves at `index`.
+    ///
+    /// # Errors
+    /// `Outside`, which names the first leaf that does not exist; `Room` without memory for the result.
+    pub fn get(&self, index: &[i64]) -> Result<Vec<f64>> {
+        check_leaves(index, self.len())?;
+        collected(index.iter().map(|&leaf| self.leaf(leaf as usize)))
+    }
+
+    /// Sets the leaves at `index`. If an index occurs twice, its last value counts.
+    ///
+    /// # Errors
+    /// `Value` for an illegal value and as [`Self::get`], before anything is changed.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn put(&mut self, index: &[i64], values: &[f64]) -> Result<()> {
+        Self::check(values)?;
+        check_leaves(index, self.len())?;
+        self.set_many(&collected(index.iter().map(|&leaf| leaf as usize))?, values);
+        Ok(())
+    }
+
+    /// Returns all leaves.
+    ///
+    /// # Errors
+    /// `Room` without memory for them.
+    pub fn get_all(&self) -> Result<Vec<f64>> {
+        let mut leaves = with_room(self.len())?;
+        leaves.extend(self.leaves());
+        Ok(leaves)
+    }
+
+    /// Sets all leaves.
+    ///
+    /// # Errors
+    /// `Value` for an illegal value or another number of leaves, before anything is changed.
+    pub fn put_all(&mut self, values: &[f64]) -> Result<()> {
+        Self::check(values)?;
+        if values.len() != self.len() {
+            return value_error!("got {} leaves for a tree of {}", values.len(), self.len());
+        }
+        self.set_range(0, values);
+        Ok(())
+    }
+
+    /// Returns the sum of the leaves from `start` up to `end`: see [`range_of`].
+    ///
+    /// # Errors
+    /// `Outside` for a range that reaches outside the tree.
+    pub fn reduce(&self, start: i64, end: Option<i64>) -> Result<f64> {
+        Ok(self.sum(range_of(start, end, self.len())?))
+    }
+
     /// Returns the leaf that owns each mass: see [`SumTree::find_many`].
     ///
     /// # Errors
     /// `Outside`, which names the first mass that is not within the sum; `Room` without memory for the result.
-    pub fn find_checked(&self, masses: &[f64]) -> Result<Vec<usize>> {
+    pub fn find_checked(&self, masses: &[f64]) -> Result<Vec<i64>> {
         self.check_masses(masses)?;
-        let mut leaves = crate::vectors::filled(0, masses.len())?;
+        let mut leaves = filled(0, masses.len())?;
         self.find_many(masses, &mut leaves);
-        Ok(leaves)
+        collected(leaves.into_iter().map(|leaf| leaf as i64))
     }
 
     fn check_masses(&self, masses: &[f64]) -> Result<()> {
@@ -83,9 +137,9 @@ mod tests {
 
     #[test]
     fn the_first_leaf_outside_is_named() {
-        assert_eq!(leaves_at(&[3, 0], 4).unwrap(), [3, 0]);
-        assert_eq!(text(leaves_at(&[3, 4, -1], 4)), "leaf 4 at position 1 is outside a tree of 4");
-        assert_eq!(text(leaves_at(&[-1], 4)), "leaf -1 at position 0 is outside a tree of 4");
+        assert!(check_leaves(&[3, 0], 4).is_ok());
+        assert_eq!(text(check_leaves(&[3, 4, -1], 4)), "leaf 4 at position 1 is outside a tree of 4");
+        assert_eq!(text(check_leaves(&[-1], 4)), "leaf -1 at position 0 is outside a tree of 4");
     }
 
     #[test]
@@ -106,5 +160,19 @@ mod tests {
         assert_eq!(tree.find_checked(&[0.5, 3.0]).unwrap(), [1, 3]);
         assert_eq!(text(tree.find_checked(&[4.0])), "mass 4 is outside [0, 3], the sum of the leaves");
         assert!(text(tree.find_checked(&[1.0, f64::NAN])).starts_with("mass NaN at position 1 is outside"));
+    }
+
+    #[test]
+    fn nothing_is_set_where_something_is_wrong() {
+        let mut tree = SumTree::new(4);
+        tree.put(&[1, 3, 3], &[1.0, 9.0, 2.0]).unwrap();
+        assert_eq!((tree.get(&[3, 1]).unwrap(), tree.get_all().unwrap()), (vec![2.0, 1.0], vec![0.0, 1.0, 0.0, 2.0]));
+        assert!(matches!(tree.put(&[0], &[f64::NAN]), Err(Error::Value(_))));
+        assert!(matches!(tree.put(&[0, 4], &[5.0, 5.0]), Err(Error::Outside(_))));
+        assert_eq!(tree.put_all(&[5.0]).unwrap_err().to_string(), "got 1 leaves for a tree of 4");
+        assert!(tree.put_all(&[-1.0; 4]).is_err());
+        assert_eq!((tree.reduce(0, None).unwrap(), tree.reduce(0, Some(-2)).unwrap()), (3.0, 1.0));
+        tree.put_all(&[1.0; 4]).unwrap();
+        assert_eq!(tree.total(), 4.0);
     }
 }

@@ -149,19 +149,19 @@ impl Reader {
     }
 
     /// Returns the number of rows of each ring at this time.
-    pub fn sizes(&self) -> Vec<u64> {
+    pub fn sizes(&self) -> Vec<i64> {
         let size = |ring: Ring<'_>| {
             let head = ring.head();
-            head - ring.oldest(head)
+            (head - ring.oldest(head)) as i64
         };
         (0..self.heads.len()).map(|r| size(self.memory.ring(r))).collect()
     }
 
-    /// Returns the rows that are there now, ring by ring, oldest first: their indices, and their positions.
+    /// Returns the rows that are there now, ring by ring, oldest first.
     ///
     /// # Errors
     /// `Room` without memory for them.
-    pub fn live(&mut self) -> Result<(Vec<i64>, Vec<u64>)> {
+    pub fn live(&mut self) -> Result<Provenance> {
         self.look();
         let count = self.heads.iter().zip(&self.oldest).map(|(head, oldest)| head - oldest).sum::<u64>() as usize;
         let (mut index, mut positions) = (with_room(count)?, with_room(count)?);
@@ -169,7 +169,7 @@ impl Reader {
             index.extend((self.oldest[r]..self.heads[r]).map(|position| self.index(r, position)));
             positions.extend(self.oldest[r]..self.heads[r]);
         }
-        Ok((index, positions))
+        Ok(Provenance::of(index, positions))
     }
 
     fn capacity(&self) -> u64 {

@@ -51,6 +51,8 @@ pub struct AreaResize {
     totals: Vec<u32>,
     /// The result with rows and columns exchanged; padded.
     result: Vec<u8>,
+    /// The greater of two frames, for `images`.
+    pub(super) greater: Vec<u8>,
     /// A quicker way to the same numbers, where the processor and the sizes allow it.
     #[cfg(target_arch = "x86_64")]
     shuffles: Option<shuffles::Shuffles>,
@@ -85,6 +87,7 @@ impl AreaResize {
             transposed: vec![0; source[1] * lanes],
             totals: vec![0; lanes],
             result: vec![0; target[1] * lanes],
+            greater: Vec::new(),
         })
     }
 

@@ -13,6 +13,8 @@ use rlfast_core::recycle::{Block, Recycler};
 use rlfast_core::source::Source;
 use rlfast_core::vectors::product;
 
+/// The most axes of a frame.
+const MAX_AXES: usize = 8;
 /// The most frames of a stack.
 const MAX_STACK: usize = 16;
 /// The approximate bytes of the lanes of all environments.
@@ -50,10 +52,10 @@ impl Stacks {
     /// Returns whether an array with this first byte, these lengths and strides shows the frames of all stacks, in its first axes.
     #[must_use]
     #[inline]
-    pub fn are_shown(&self, data: *const u8, dims: &[isize], strides: &[isize]) -> bool {
+    pub fn are_shown(&self, data: *const u8, dims: &[usize], strides: &[isize]) -> bool {
         data == self.data().cast_const()
             && dims.len() >= 2
-            && dims[..2] == [self.rows as isize, self.stack as isize]
+            && dims[..2] == [self.rows, self.stack]
             && strides[..2] == [self.stride as isize, self.frame as isize]
     }
 
@@ -154,6 +156,19 @@ impl StackRing {
         Ok(ring)
     }
 
+    /// Returns a ring for frames of a shape, whose elements have `itemsize` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and `Value` for a shape of more than [`MAX_AXES`] axes.
+    pub fn of_shape(envs: usize, stack: usize, shape: &[usize], itemsize: usize) -> Result<Self> {
+        let frame = product(&[shape, &[itemsize]].concat())?;
+        if shape.len() > MAX_AXES {
+            let text = format!("frames need a shape of at most {MAX_AXES} axes, got {shape:?}");
+            return Err(Error::Value(text));
+        }
+        Self::new(envs, stack, frame)
+    }
+
     /// Returns the number of environments.
     #[must_use]
     pub fn envs(&self) -> usize {
@@ -168,6 +183,45 @@ impl StackRing {
         let unknown = |id| Error::Index(format!("there are environments 0 to {}, got {id}", self.envs() - 1));
         let place = |&id| usize::try_from(id).ok().filter(|&env| env < self.envs()).ok_or_else(|| unknown(id));
         ids.iter().map(place).collect()
+    }
+
+    /// Adds frames as [`Self::push`] does, for the environments with these numbers.
+    ///
+    /// # Errors
+    /// As [`Self::places`] and `push`, and `Value` where there are not as many flags as frames.
+    ///
+    /// # Safety
+    /// As `push`.
+    pub unsafe fn push_at(&mut self, ids: Option<&[i64]>, frames: Source, fresh: Option<&[bool]>) -> Result<Stacks> {
+        let envs = ids.map(|ids| self.places(ids)).transpose()?;
+        let count = ids.map_or(self.envs(), <[_]>::len);
+        if let Some(fresh) = fresh.filter(|fresh| fresh.len() != count) {
+            return Err(Error::Value(format!("{count} frames need as many flags, got {}", fresh.len())));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.push(envs.as_deref(), frames, fresh) }
+    }
+
+    /// Returns the stacks of the environments with these numbers (None for all).
+    ///
+    /// # Errors
+    /// As [`Self::places`] and [`Self::stacks`].
+    pub fn stacks_at(&mut self, ids: Option<&[i64]>) -> Result<Stacks> {
+        let envs = ids.map(|ids| self.places(ids)).transpose()?;
+        self.stacks(envs.as_deref())
+    }
+
+    /// Replaces the stacks of the environments with these numbers (None for all).
+    ///
+    /// # Errors
+    /// As [`Self::places`] and [`Self::set`].
+    ///
+    /// # Safety
+    /// As `set`.
+    pub unsafe fn set_at(&mut self, ids: Option<&[i64]>, stacks: Source) -> Result<()> {
+        let envs = ids.map(|ids| self.places(ids)).transpose()?;
+        // SAFETY: the caller's promise.
+        unsafe { self.set(envs.as_deref(), stacks) }
     }
 
     /// Adds a frame for each of `envs` (None for all), and returns their stacks. Where `fresh` is true, the stack is

@@ -1,12 +1,16 @@
 //! What other languages ask of a [`Slab`], with numbers that come from outside checked.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rlfast_core::error::{Error, Result};
 use rlfast_core::vectors::{collected, with_room};
 
 use super::bell::{Doorbell, Futex, Pipe};
 use super::slab::{Ask, Slab, Task};
+
+/// The longest wait between two looks of a host at its signals and at the other side.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The answers of some environments, one entry for each.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +139,13 @@ impl Slab {
         asked.map_err(|busy| Error::Process(busy.to_string()))
     }
 
+    /// Waits until there are `needed` answers, at most so many seconds and a twentieth of one; returns the number of answers.
+    #[must_use]
+    pub fn wait_briefly(&self, needed: usize, seconds: f64) -> usize {
+        let timeout = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(PATIENCE);
+        self.wait(needed, timeout.min(PATIENCE))
+    }
+
     /// Answers of environments (None: all) have been taken.
     ///
     /// # Errors
@@ -185,6 +196,14 @@ mod tests {
         assert!(matches!(slab.rows_of(0, 8, 8, &[513]), Err(Error::Index(_))));
         assert!(matches!(slab.rows_of(0, 8, 8, &[usize::MAX, 2]), Err(Error::Index(_))));
         assert!(matches!(slab.rows_of(4, 8, 8, &[1]), Err(Error::Value(_))));
+    }
+
+    #[test]
+    fn a_host_never_waits_for_long() {
+        let slab = slab();
+        for seconds in [-1.0, 0.0, f64::NAN, f64::INFINITY, 1e300] {
+            assert_eq!(slab.wait_briefly(1, seconds), 0);
+        }
     }
 
     #[test]

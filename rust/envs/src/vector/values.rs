@@ -61,13 +61,13 @@ macro_rules! erase {
             ///
             /// # Panics
             /// If the types or the lengths differ, or `at` names a row that does not exist.
-            pub fn copy_rows(self, from: Values<'_>, at: &[usize], others: Values<'_>) {
+            pub fn copy_rows(self, from: Values<'_>, at: &[i64], others: Values<'_>) {
                 match (self, from, others) {
                     $((Self::$dtype(to), Values::$dtype(from), Values::$dtype(others)) => {
                         to.copy_from_slice(from);
                         let length = others.len() / at.len().max(1);
-                        for (row, other) in at.iter().zip(others.chunks_exact(length.max(1))) {
-                            to[row * length..][..length].copy_from_slice(other);
+                        for (&row, other) in at.iter().zip(others.chunks_exact(length.max(1))) {
+                            to[row as usize * length..][..length].copy_from_slice(other);
                         }
                     },)+
                     (to, from, others) => panic!("{from:?} and {others:?} cannot be copied to {to:?}"),

@@ -1,24 +1,14 @@
 //! The values that a batch takes without running any Python code.
 
-use numpy::Element;
+use std::slice;
+
 use pyo3::ffi;
-use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use super::{empty, is_batch, stacking, with_fields};
 use crate::prelude::*;
 
 /// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
-const MAX_DEPTH: usize = 8;
-
-/// What a batch holds for a value.
-enum Plain<'py> {
-    /// The value itself.
-    Kept,
-    /// Another object.
-    Made(Object<'py>),
-    /// Python code decides.
-    Unknown,
-}
+pub const MAX_DEPTH: usize = 8;
 
 /// Sets `fields` to what a batch of class `batch` holds for the plain values among those `given`, and to the values themselves for others;
 /// returns whether all are plain: numbers and lists of them become arrays, dicts of plain values and several dicts of numbers become
@@ -36,94 +26,63 @@ pub fn convert<'py>(
     while unsafe { ffi::PyDict_Next(given.as_ptr(), &raw mut place, &raw mut key, &raw mut value) } != 0 {
         // SAFETY: live objects. They are held, as the garbage collector may run code that changes the dict.
         let (key, value) = unsafe { (Bound::from_borrowed_ptr(py, key), Bound::from_borrowed_ptr(py, value)) };
-        match converted(&value, batch, depth)? {
-            Plain::Kept => fields.set_item(key, value)?,
-            Plain::Made(plain) => fields.set_item(key, plain)?,
-            Plain::Unknown => {
-                fields.set_item(key, value)?;
-                all = false;
-            }
-        }
+        let plain = converted(&value, batch, depth)?;
+        all &= plain.is_some();
+        fields.set_item(key, plain.unwrap_or(value))?;
     }
     Ok(all)
 }
 
+/// What a batch holds for a value; None if Python code decides.
 #[inline(always)]
-fn converted<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
-    let py = value.py();
-    if let Some(array) = ArrayRef::of(value) {
-        return if array.is_number() { Ok(Plain::Kept) } else { of_rows(stacking::rows_of_array(py, array), batch) };
+fn converted<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Option<Object<'py>>> {
+    if let Some(array) = array::of(value) {
+        let rows = if array::is_number(array) { return Ok(Some(value.clone())) } else { stacking::rows_of(array) };
+        return rows.map_or(Ok(None), |rows| stacking::stacked(&rows, batch, 0));
     }
     if let Some(array) = number(value)? {
-        return Ok(Plain::Made(array));
+        return Ok(Some(array));
     }
     if value.is_none() || is_batch(value)? {
-        return Ok(Plain::Kept);
+        return Ok(Some(value.clone()));
     }
     if let Ok(dict) = value.cast_exact::<PyDict>() {
         return of_dict(dict, batch, depth);
     }
-    if value.is_exact_instance_of::<PyList>() || value.is_exact_instance_of::<PyTuple>() {
-        return of_sequence(value, batch);
+    let items: Vec<_> = if let Ok(list) = value.cast_exact::<PyList>() {
+        list.iter().collect()
+    } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+        tuple.iter().collect()
+    } else {
+        return Ok(None);
+    };
+    if !items.iter().all(array::is_plain_number) {
+        return stacking::stacked(&items, batch, 0);
     }
-    Ok(Plain::Unknown)
+    let array = array::from_any(value, None)?;
+    Ok(array::is_number(&array).then(|| array.into_any())) // there may be integers beyond 64 bits
 }
 
 /// A number as an array of no axes; None for another value, and for an integer beyond 64 bits.
 #[inline(always)]
 fn number<'py>(value: &Object<'py>) -> PyResult<Option<Object<'py>>> {
-    let py = value.py();
-    if value.is_exact_instance_of::<PyFloat>() {
-        return scalar(py, value.extract::<f64>()?).map(Some);
-    }
-    if value.is_exact_instance_of::<PyBool>() {
-        return scalar(py, value.extract::<bool>()?).map(Some);
-    }
-    if value.is_exact_instance_of::<PyInt>() {
-        return value.extract::<i64>().ok().map(|number| scalar(py, number)).transpose();
+    if let Some(made) = stacking::numbers(slice::from_ref(value), &[])? {
+        return Ok(Some(made));
     }
     let made = array::from_scalar(value)?;
-    Ok(made.filter(|made| ArrayRef::of(made).is_some_and(ArrayRef::is_number)))
+    Ok(made.filter(|made| array::of(made).is_some_and(array::is_number)))
 }
 
-fn of_dict<'py>(dict: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
-    let py = dict.py();
+fn of_dict<'py>(dict: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Option<Object<'py>>> {
     if dict.is_empty() {
-        return empty(py, batch.as_unbound()).map(Plain::Made);
+        return empty(dict.py(), batch.as_unbound()).map(Some);
     }
     if depth == MAX_DEPTH || !dict.keys().iter().all(|key| key.is_exact_instance_of::<PyString>()) {
-        return Ok(Plain::Unknown);
+        return Ok(None);
     }
-    let inner = PyDict::new(py);
-    match convert(dict, &inner, batch, depth + 1)? {
-        true => with_fields(batch.as_unbound(), inner).map(Plain::Made),
-        false => Ok(Plain::Unknown),
+    let inner = PyDict::new(dict.py());
+    if convert(dict, &inner, batch, depth + 1)? {
+        return with_fields(batch.as_unbound(), inner).map(Some);
     }
-}
-
-/// A list or tuple of numbers, or of dicts.
-fn of_sequence<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
-    let Some(items) = stacking::items(value) else { return Ok(Plain::Unknown) };
-    if !items.iter().all(array::is_plain_number) {
-        return of_rows(Some(items), batch);
-    }
-    let array = array::from_any(value)?;
-    match ArrayRef::of(&array).is_some_and(ArrayRef::is_number) {
-        true => Ok(Plain::Made(array)),
-        false => Ok(Plain::Unknown), // integers beyond 64 bits
-    }
-}
-
-fn of_rows<'py>(rows: Option<Vec<Object<'py>>>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
-    match rows {
-        Some(rows) => Ok(stacking::stacked(&rows, batch, 0)?.map_or(Plain::Unknown, Plain::Made)),
-        None => Ok(Plain::Unknown),
-    }
-}
-
-/// A number as an array of no axes.
-fn scalar<T: Element>(py: Python<'_>, value: T) -> PyResult<Object<'_>> {
-    let mut made = NewArray::new(py, &[])?;
-    made.items()[0] = value;
-    Ok(made.array)
+    Ok(None)
 }

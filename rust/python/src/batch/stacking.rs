@@ -1,37 +1,28 @@
 //! Dicts of equal keys, such as the infos of several environments, as a batch of arrays with a row for each.
 
 use numpy::Element;
+use pyo3::PyTypeInfo;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use super::plain::MAX_DEPTH;
 use super::{empty, is_made_here, with_fields};
 use crate::array::NPY_MAXDIMS;
 use crate::prelude::*;
 
-/// Dicts that are nested deeper are left to Python code.
-const MAX_DEPTH: usize = 8;
-
 /// The entries of an array of objects with one axis.
-pub fn rows_of_array<'py>(py: Python<'py>, array: ArrayRef<'_>) -> Option<Vec<Object<'py>>> {
-    let (&[rows], &[stride]) = (array.dims(), array.strides()) else { return None };
-    if array.kind() != b'O' {
+pub fn rows_of<'py>(array: &Array<'py>) -> Option<Vec<Object<'py>>> {
+    let (&[rows], &[stride]) = (array.shape(), array.strides()) else { return None };
+    if array::kind(array) != b'O' {
         return None;
     }
-    let entry = |row: npy_intp| {
+    let entry = |row: usize| {
         // SAFETY: a row of the array, which holds a reference to an object, or null for None; objects are aligned or read as bytes.
         unsafe {
-            let entry = array.data().offset(row * stride).cast::<*mut pyo3::ffi::PyObject>().read_unaligned();
-            Bound::from_borrowed_ptr_or_opt(py, entry)
+            let entry = array::data(array).offset(row as isize * stride).cast::<*mut pyo3::ffi::PyObject>();
+            Bound::from_borrowed_ptr_or_opt(array.py(), entry.read_unaligned())
         }
     };
     (0..rows).map(entry).collect()
-}
-
-/// The items of a list or tuple.
-pub fn items<'py>(value: &Object<'py>) -> Option<Vec<Object<'py>>> {
-    match value.cast::<PyList>() {
-        Ok(list) => Some(list.iter().collect()),
-        Err(_) => Some(value.cast::<PyTuple>().ok()?.iter().collect()),
-    }
 }
 
 /// A batch of class `batch` with the stacked values of dicts; None unless all have the same keys with numbers of one type, arrays
@@ -39,9 +30,7 @@ pub fn items<'py>(value: &Object<'py>) -> Option<Vec<Object<'py>>> {
 pub fn stacked<'py>(rows: &[Object<'py>], batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Option<Object<'py>>> {
     let py = batch.py();
     let dicts: Option<Vec<&Bound<'py, PyDict>>> = rows.iter().map(|row| row.cast_exact::<PyDict>().ok()).collect();
-    let Some((dicts, first)) = dicts.as_deref().and_then(|dicts| Some((dicts, *dicts.first()?))) else {
-        return Ok(None);
-    };
+    let Some((dicts, &first)) = dicts.as_ref().and_then(|dicts| Some((dicts, dicts.first()?))) else { return Ok(None) };
     if depth == MAX_DEPTH || !is_made_here(batch) || dicts.iter().any(|dict| dict.len() != first.len()) {
         return Ok(None);
     }
@@ -69,51 +58,63 @@ pub fn stacked<'py>(rows: &[Object<'py>], batch: &Bound<'py, PyType>, depth: usi
 
 /// An array of values of one type.
 fn stacked_values<'py>(values: &[Object<'py>]) -> PyResult<Option<Object<'py>>> {
-    let py = values[0].py();
-    if values[0].is_exact_instance_of::<PyFloat>() {
-        return numbers(py, values.iter().map(|value| value.cast_exact::<PyFloat>().ok()?.extract::<f64>().ok()));
+    if let Some(made) = numbers(values, &[values.len()])? {
+        return Ok(Some(made));
     }
-    if values[0].is_exact_instance_of::<PyBool>() {
-        return numbers(py, values.iter().map(|value| value.cast_exact::<PyBool>().ok().map(|flag| flag.is_true())));
-    }
-    if values[0].is_exact_instance_of::<PyInt>() {
-        return numbers(py, values.iter().map(|value| value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()));
-    }
-    if ArrayRef::of(&values[0]).is_some() {
+    if array::of(&values[0]).is_some() {
         return stacked_arrays(values);
     }
     let arrays: Option<Vec<_>> = values.iter().map(array::from_scalar).collect::<PyResult<_>>()?;
     arrays.map_or(Ok(None), |arrays| stacked_arrays(&arrays))
 }
 
-fn numbers<'py, T: Element + Copy>(
-    py: Python<'py>,
-    values: impl Iterator<Item = Option<T>>,
+/// Numbers of Python's that are all floats, all bools or all ints of at most 64 bits, in an array of this shape; None for others.
+#[inline(always)]
+pub fn numbers<'py>(values: &[Object<'py>], shape: &[usize]) -> PyResult<Option<Object<'py>>> {
+    if values[0].is_exact_instance_of::<PyFloat>() {
+        numbers_of::<PyFloat, f64>(values, shape)
+    } else if values[0].is_exact_instance_of::<PyBool>() {
+        numbers_of::<PyBool, bool>(values, shape)
+    } else if values[0].is_exact_instance_of::<PyInt>() {
+        numbers_of::<PyInt, i64>(values, shape)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Objects of exactly the type `P` as numbers of type `T`.
+#[inline(always)]
+fn numbers_of<'py, P: PyTypeInfo, T: Element + for<'a> FromPyObject<'a, 'py>>(
+    values: &[Object<'py>],
+    shape: &[usize],
 ) -> PyResult<Option<Object<'py>>> {
-    let values: Option<Vec<T>> = values.collect();
-    values.map(|values| array::vector(py, &values)).transpose()
+    let mut made = NewArray::new(values[0].py(), shape)?;
+    for (place, value) in made.items().iter_mut().zip(values) {
+        match value.is_exact_instance_of::<P>().then(|| value.extract::<T>()) {
+            Some(Ok(number)) => *place = number,
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(made.array))
 }
 
 /// Contiguous arrays of numbers of one dtype and shape along a new first axis.
 fn stacked_arrays<'py>(values: &[Object<'py>]) -> PyResult<Option<Object<'py>>> {
-    let py = values[0].py();
-    let Some(arrays) = values.iter().map(ArrayRef::of).collect::<Option<Vec<_>>>() else { return Ok(None) };
-    let (shape, descr) = (arrays[0].dims(), arrays[0].dtype(py));
-    let alike = |array: &ArrayRef<'_>| array.has_dtype(&descr) && array.dims() == shape && array.is_contiguous();
-    let axes = shape.len() + 1;
-    if !arrays.iter().all(alike) || !arrays[0].is_number() || array::number_type(&descr).is_none() || axes > NPY_MAXDIMS
-    {
+    let Some(arrays) = values.iter().map(array::of).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let (shape, descr) = (arrays[0].shape(), arrays[0].dtype());
+    let alike =
+        |array: &&Array<'_>| array::has_dtype(array, &descr) && array.shape() == shape && array.is_c_contiguous();
+    let is_number = array::is_number(arrays[0]) && array::number_type(&descr).is_some();
+    if !arrays.iter().all(alike) || !is_number || shape.len() == NPY_MAXDIMS {
         return Ok(None);
     }
-    let mut dims = [0; NPY_MAXDIMS];
-    dims[0] = arrays.len() as npy_intp;
-    dims[1..axes].copy_from_slice(shape);
-    let itemsize = numpy::PyArrayDescrMethods::itemsize(&descr);
-    let bytes = shape.iter().product::<npy_intp>() as usize * itemsize;
-    let (stack, data) = array::empty(&descr, &mut dims[..axes], bytes * arrays.len())?;
+    let mut room = [0; NPY_MAXDIMS];
+    let dims = array::join(&[arrays.len()], shape, &mut room)?;
+    let bytes = arrays[0].len() * descr.itemsize();
+    let (stack, data) = array::empty(&descr, dims, bytes * arrays.len())?;
     for (at, array) in arrays.iter().enumerate() {
         // SAFETY: a fresh array with room for `bytes` of each, which each contiguous array has; nobody else writes while attached.
-        unsafe { std::ptr::copy_nonoverlapping(array.data(), data.add(at * bytes), bytes) };
+        unsafe { std::ptr::copy_nonoverlapping(array::data(array), data.add(at * bytes), bytes) };
     }
     Ok(Some(stack))
 }

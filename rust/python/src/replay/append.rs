@@ -8,20 +8,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::panic::PanicException;
 use pyo3::sync::PyOnceLock;
 use pyo3::{Borrowed, ffi};
 
-use rlfast_core::replay::matching::KEYWORDS;
+use rlfast_core::replay::matching::{self, KEYWORDS, REQUIRED};
 
 use super::Replay;
 use crate::error::SchemaMismatch;
 use crate::prelude::*;
 use crate::rows::Listed;
-
-/// How many of [`KEYWORDS`] must be given: all but the last.
-const REQUIRED: usize = KEYWORDS.len() - 1;
 
 impl Replay {
     fn append<'py>(&self, py: Python<'py>, values: &Listed<'_, 'py>) -> PyResult<Object<'py>> {
@@ -82,7 +78,7 @@ unsafe extern "C" fn call(
             let work = || {
                 let names = Borrowed::from_ptr_or_opt(py, names).map(|names| names.cast_unchecked::<PyTuple>());
                 if given > 0 {
-                    return Err(takes_keywords(given));
+                    return Err(matching::positional(given)).python();
                 }
                 let values = match &names {
                     Some(names) => slice::from_raw_parts(args, names.len()),
@@ -123,37 +119,19 @@ unsafe fn by_keyword<'a, 'py>(
         };
         // SAFETY: a live object, as the caller promises.
         if found[at].replace(unsafe { Bound::ref_from_ptr(py, value) }).is_some() {
-            return Err(raised!(PyTypeError, "append() got multiple values for argument '{}'", KEYWORDS[at]));
+            return Err(matching::repeated(at)).python();
         }
     }
     found[REQUIRED] = found[REQUIRED].filter(|obs_next| !obs_next.is_none());
-    if found[..REQUIRED].iter().any(Option::is_none) { Err(lacking(&found)) } else { Ok(found) }
+    matching::check_required(found.map(|value| value.is_some())).python()?;
+    Ok(found)
 }
 
 /// The place of a keyword that is not where it stands in the signature, or is no interned string.
 #[cold]
 fn place_of(py: Python<'_>, keys: &[Py<PyString>], name: &Object<'_>) -> PyResult<usize> {
     let place = keys.iter().position(|key| key.is(name) || key.bind(py).as_any().eq(name).unwrap_or(false));
-    place.ok_or_else(|| {
-        let text = format!("append() got an unexpected keyword argument '{name}': it takes {}", KEYWORDS.join(", "));
-        PyTypeError::new_err(text)
-    })
-}
-
-#[cold]
-fn lacking(found: &Listed<'_, '_>) -> PyErr {
-    let missing = KEYWORDS[..REQUIRED].iter().zip(found).filter(|(_, value)| value.is_none());
-    let names: Vec<_> = missing.map(|(name, _)| format!("'{name}'")).collect();
-    let arguments = if names.len() == 1 { "argument" } else { "arguments" };
-    let text = format!("append() missing {} required keyword-only {arguments}: {}", names.len(), names.join(", "));
-    PyTypeError::new_err(text)
-}
-
-#[cold]
-fn takes_keywords(given: isize) -> PyErr {
-    let text =
-        format!("append() takes no positional arguments, but {given} were given: name them {}", KEYWORDS.join(", "));
-    PyTypeError::new_err(text)
+    place.ok_or_else(|| matching::unexpected(&name.to_string())).python()
 }
 
 /// The exception that pyo3 makes of a panic.

@@ -1,7 +1,7 @@
 //! The positions of rows in their episodes, and the rows that they are expanded to.
 
-use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
+use rlfast_core::replay::expand::NStepReturns;
 
 use super::Replay;
 use crate::columns::{KeyPath, State};
@@ -49,7 +49,6 @@ impl Replay {
     }
 
     fn unroll(&self, py: Python<'_>, index: Index, length: usize) -> PyResult<(Shaped<i64>, Shaped<i64>)> {
-        let index = index.values;
         let bytes = index.len().saturating_mul(length).saturating_mul(8);
         let (rows, counts) = self.state.over(py, bytes, |state| state.engine().unroll(&index, length)).python()?;
         Ok((Shaped::matrix(rows, index.len(), length), counts.into()))
@@ -62,7 +61,6 @@ impl Replay {
         before: usize,
         length: usize,
     ) -> PyResult<(Shaped<i64>, Shaped<bool>)> {
-        let index = index.values;
         let width = before.saturating_add(length);
         let bytes = index.len().saturating_mul(width).saturating_mul(9);
         let look = |state: &mut State| state.engine().window(&index, before, length);
@@ -78,17 +76,13 @@ impl Replay {
         gamma: f64,
     ) -> PyResult<(Shaped<f64>, Shaped<f64>, Remembering)> {
         let rows = index.rows.index.len();
-        let add_up = |state: &mut State| {
-            let engine = state.engine();
-            let agents = (!engine.scalar_reward()).then(|| engine.agents());
-            Result::Ok((engine.nstep(index.rows, n_step, gamma)?, agents))
-        };
-        let (found, agents) = self.state.over(py, rows * 32, add_up).python()?;
+        let add_up = |state: &mut State| state.engine().nstep(index.rows, n_step, gamma);
+        let NStepReturns { sums, agents, discounts, last } = self.state.over(py, rows * 32, add_up).python()?;
         let sums = match agents {
-            None => found.sums.into(),
-            Some(agents) => Shaped::matrix(found.sums, rows, agents),
+            None => sums.into(),
+            Some(agents) => Shaped::matrix(sums, rows, agents),
         };
-        Ok((sums, found.discounts.into(), found.last.into()))
+        Ok((sums, discounts.into(), last.into()))
     }
 
     fn follow(
@@ -99,7 +93,6 @@ impl Replay {
         value: KeyPath,
         ends: Items<KeyPath>,
     ) -> PyResult<(Shaped<f32>, Shaped<i64>, Shaped<i64>)> {
-        let index = index.values;
         let bytes = index.len().saturating_mul(length).saturating_mul(4);
         let ends: Vec<_> = ends.0.into_iter().map(|path| path.0).collect();
         let follow = |state: &mut State| state.engine().follow(&index, length, &value.0, &ends);
@@ -114,8 +107,8 @@ impl Replay {
         future_k: f64,
         horizon: usize,
     ) -> PyResult<(Shaped<bool>, Shaped<i64>)> {
-        let draw = |state: &mut State| state.options_mut().hindsight(&index.values, future_k, horizon);
-        let (relabel, goals) = self.state.over(py, index.values.len() * 32, draw).python()?;
+        let draw = |state: &mut State| state.options_mut().hindsight(&index, future_k, horizon);
+        let (relabel, goals) = self.state.over(py, index.len() * 32, draw).python()?;
         Ok((relabel.into(), goals.into()))
     }
 }

@@ -41,20 +41,20 @@ impl Replay {
         index: Index,
         keys: Option<Items<String>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let keys = keys.as_ref().map_or(&KEYS[..], |keys| &keys.0);
-        let request = Request { keys: Some(keys), ..Request::default() };
+        let request = Request { keys: Some(keys.as_deref().unwrap_or(&KEYS)), ..Request::default() };
         let fields = self.gathered(py, &index, request)?;
-        if let Some(rewards) = fields.get_item(intern!(py, "rewards"))? {
-            let rewards = rewards.cast_into::<PyArray1<f32>>()?;
-            fields.set_item(intern!(py, "rewards"), rewards.reshape([index.values.len(), 1])?)?;
+        let column_at = |key| match fields.get_item(key)? {
+            Some(value) => PyResult::Ok(Some(value.cast_into::<PyArray1<f32>>()?)),
+            None => Ok(None),
+        };
+        let [rewards, dones, timeouts] = [intern!(py, "rewards"), intern!(py, "dones"), intern!(py, "timeouts")];
+        if let Some(values) = column_at(rewards)? {
+            fields.set_item(rewards, values.reshape([index.len(), 1])?)?;
         }
-        let timeouts = fields.get_item(intern!(py, "timeouts"))?;
-        if let (Some(dones), Some(timeouts)) = (fields.get_item(intern!(py, "dones"))?, timeouts) {
-            let dones = dones.cast_into::<PyArray1<f32>>()?.readonly();
-            let timeouts = timeouts.cast_into::<PyArray1<f32>>()?.readonly();
-            let ends = hosted::terminal(dones.as_slice()?, timeouts.as_slice()?).python()?;
-            fields.set_item(intern!(py, "dones"), column(ends))?;
-            fields.del_item(intern!(py, "timeouts"))?;
+        if let (Some(ends), Some(cuts)) = (column_at(dones)?, column_at(timeouts)?) {
+            let (ends, cuts) = (ends.readonly(), cuts.readonly());
+            fields.set_item(dones, column(hosted::terminal(ends.as_slice()?, cuts.as_slice()?).python()?))?;
+            fields.del_item(timeouts)?;
         }
         Ok(fields)
     }

@@ -50,8 +50,8 @@ impl Replay {
     #[pyo3(signature = (index, normalize = None))]
     fn weights(&self, py: Python<'_>, index: Index, normalize: Option<bool>) -> PyResult<Shaped<f64>> {
         self.with_priorities(py, |_| ())?;
-        let weigh = |state: &mut State| state.options_mut().weights(&index.values, normalize);
-        let weights = self.state.over(py, index.values.len() * 16, weigh).python()?;
+        let weigh = |state: &mut State| state.options_mut().weights(&index, normalize);
+        let weights = self.state.over(py, index.len() * 16, weigh).python()?;
         Ok(Shaped::new(weights.expect("invariant: a prioritized buffer stays one"), index.shape))
     }
 

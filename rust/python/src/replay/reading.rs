@@ -7,7 +7,6 @@ use rlfast_core::replay::session::Selection;
 use rlfast_core::replay::view::ColumnView;
 
 use super::Replay;
-use crate::array::NPY_MAXDIMS;
 use crate::batch::with_fields;
 use crate::columns::{KeyPath, State};
 use crate::gather::Allocated;
@@ -33,7 +32,7 @@ impl Replay {
         index: &Index,
         request: Request<'_, 'py>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        Ok(self.gathered_with(py, Selection::Given(&index.values), &index.shape, request, |_, _| Ok(()))?.0)
+        Ok(self.gathered_with(py, Selection::Given(index), &index.shape, request, |_, _| Ok(()))?.0)
     }
 
     /// Returns the rows in new arrays, and their records and weights at the time of the copy.
@@ -41,7 +40,7 @@ impl Replay {
         &self,
         py: Python<'py>,
         mut selection: Selection<'_>,
-        shape: &[npy_intp],
+        shape: &[usize],
         request: Request<'_, 'py>,
         beside: impl Fn(&mut Engine, &[i64]) -> Result<T> + Sync,
     ) -> PyResult<(Bound<'py, PyDict>, T)> {
@@ -54,7 +53,7 @@ impl Replay {
             // SAFETY: each output was made with room for its rows.
             let gather = |state: &mut State| unsafe { state.gather(&prepared, &mut selection, outputs, &beside) };
             if let Some(beside) = self.state.over(py, allocated.bytes, gather).python()? {
-                return Ok((allocated.nest(py, &prepared)?, beside));
+                return Ok((allocated.nest()?, beside));
             }
             // Another thread wrote in between. Without shared blocks, nothing depends on what the rows are before they are copied.
             share = false;
@@ -73,7 +72,7 @@ impl Replay {
         stack_num: Option<usize>,
         out: Option<&Object<'py>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let request = Request { keys: keys.as_ref().map(|keys| &keys.0[..]), stack: stack_num, out };
+        let request = Request { keys: keys.as_deref(), stack: stack_num, out };
         self.gathered(py, &index, request)
     }
 
@@ -87,9 +86,8 @@ impl Replay {
         let mut index = vectors::filled(0, batch_size).python()?;
         let request = Request { out, ..Request::default() };
         let known = |engine: &mut Engine, index: &[i64]| Ok((engine.weights(index, None)?, engine.generations(index)?));
-        let shape = [batch_size as npy_intp];
-        let (fields, (weights, generations)) =
-            self.gathered_with(py, Selection::Drawn(&mut index), &shape, request, known)?;
+        let drawn = Selection::Drawn(&mut index);
+        let (fields, (weights, generations)) = self.gathered_with(py, drawn, &[batch_size], request, known)?;
         if let Some(weights) = weights {
             fields.set_item(pyo3::intern!(py, "weight"), Shaped::from(weights))?;
         }
@@ -108,19 +106,15 @@ impl Replay {
 
     fn view<'py>(&self, py: Python<'py>, path: KeyPath) -> PyResult<Object<'py>> {
         // What there is to copy, if it is not stored as such.
-        let bytes = self.state.with(py, |state| state.engine().column_bytes(&path.0)).python()?;
+        let bytes = self.state.with(py, |state| state.engine().column_bytes(&path)).python()?;
         let look = |state: &mut State| {
-            let at = state.engine().leaf(&path.0)?;
-            Result::Ok((state.columns().clone(), at, state.engine().rings().total(), state.engine().column(at)?))
+            let at = state.engine().leaf(&path)?;
+            Result::Ok((state.columns().clone(), at, state.engine().column(at)?))
         };
-        let (columns, at, total, view) = self.state.over(py, bytes, look).python()?;
-        let column = &columns.schema.columns()[at];
+        let (columns, at, view) = self.state.over(py, bytes, look).python()?;
         let ColumnView { region, offset, stride, writable } = view;
-        let mut room = [0; NPY_MAXDIMS];
-        let dims = array::join(&[total as npy_intp], &column.leaf.shape, &mut room)?;
-        let mut strides = array::packed_strides(dims, column.leaf.itemsize);
-        strides[0] = stride as npy_intp;
+        let dims = [&[self.total], &columns.schema.columns()[at].leaf.shape[..]].concat();
         let (data, keeper) = (region.at(offset), array::keeper(py, region)?);
-        array::over(column.dtype.descr.bind(py), dims, Some(&mut strides), data, writable, keeper)
+        array::over(columns.descr(py, at), &dims, Some(stride), data, writable, keeper)
     }
 }

@@ -105,7 +105,7 @@ fn stacks_can_be_set_and_put_among_others() {
 fn an_array_shows_stacks_by_its_address_and_its_first_axes() {
     let stacks = StackRing::new(2, STACK, FRAME).unwrap().stacks(None).unwrap();
     let (data, stride) = (stacks.data().cast_const(), stacks.stride as isize);
-    let (rows, stack, frame) = (2, STACK as isize, FRAME as isize);
+    let (rows, stack, frame) = (2, STACK, FRAME as isize);
     assert!(stacks.are_shown(data, &[rows, stack, 3], &[stride, frame, 1]));
     assert!(stacks.are_shown(data, &[rows, stack], &[stride, frame]));
     for (data, dims, strides) in [
@@ -133,4 +133,24 @@ fn sizes_and_environments_that_cannot_be_are_errors() {
         let error = ring.places(&[0, bad]).unwrap_err().to_string();
         assert_eq!(error, format!("there are environments 0 to 1, got {bad}"));
     }
+}
+
+#[test]
+fn shapes_flags_and_numbers_from_outside_are_checked() {
+    let text = |error: Error| error.to_string();
+    let found = text(StackRing::of_shape(1, STACK, &[1; MAX_AXES + 1], 1).unwrap_err());
+    assert!(found.starts_with("frames need a shape of at most 8 axes, got"), "{found}");
+    let mut ring = StackRing::of_shape(2, STACK, &[FRAME], 1).unwrap();
+    let frames = [7_u8; 2 * FRAME];
+    let source = Source::rows(frames.as_ptr(), FRAME as isize);
+    // SAFETY: the frames outlive the calls, and there is one for each environment.
+    unsafe {
+        let found = text(ring.push_at(None, source, Some(&[true])).unwrap_err());
+        assert_eq!(found, "2 frames need as many flags, got 1");
+        assert!(ring.push_at(Some(&[2]), source, None).is_err() && ring.set_at(Some(&[-1]), source).is_err());
+        let stacks = ring.push_at(Some(&[1]), source, Some(&[true])).unwrap();
+        assert_eq!((stacks.rows, stacks.stack), (1, STACK));
+    }
+    assert!(ring.stacks_at(Some(&[0, 2])).is_err());
+    assert_eq!(ring.stacks_at(Some(&[1, 0])).unwrap().rows, 2);
 }
