@@ -13,6 +13,9 @@ use pyo3::{Borrowed, ffi, intern};
 
 use crate::prelude::*;
 
+/// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
+const MAX_DEPTH: usize = 8;
+
 /// Returns a new object of type `batch` without fields; `__init__` is not called, and `__dict__` is made on first access.
 pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Object<'py>> {
     let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();

@@ -4,11 +4,8 @@ use std::slice;
 
 use pyo3::ffi;
 
-use super::{empty, is_batch, stacking, with_fields};
+use super::{MAX_DEPTH, empty, is_batch, stacking, with_fields};
 use crate::prelude::*;
-
-/// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
-pub const MAX_DEPTH: usize = 8;
 
 /// Sets `fields` to what a batch of class `batch` holds for the plain values among those `given`, and to the values themselves for others;
 /// returns whether all are plain: numbers and lists of them become arrays, dicts of plain values and several dicts of numbers become

@@ -4,8 +4,7 @@ use numpy::Element;
 use pyo3::PyTypeInfo;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
-use super::plain::MAX_DEPTH;
-use super::{empty, is_made_here, with_fields};
+use super::{MAX_DEPTH, empty, is_made_here, with_fields};
 use crate::array::NPY_MAXDIMS;
 use crate::prelude::*;
 
