@@ -123,7 +123,9 @@ unsafe fn by_keyword<'a, 'py>(
         }
     }
     found[REQUIRED] = found[REQUIRED].filter(|obs_next| !obs_next.is_none());
-    matching::check_required(found.map(|value| value.is_some())).python()?;
+    if found[..REQUIRED].iter().any(Option::is_none) {
+        matching::check_required(found.map(|value| value.is_some())).python()?;
+    }
     Ok(found)
 }
 
