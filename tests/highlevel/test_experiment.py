@@ -219,13 +219,6 @@ def test_callbacks_are_called(config, sampling, cart_pole):
     ]
 
 
-def test_stacks_of_observations_are_for_networks_that_take_them(config, sampling, cart_pole):
-    sampling = replace(sampling, replay_buffer_stack_num=3)
-    builder = builders.DQNExperimentBuilder(cart_pole, config, sampling).with_settings(progress=False, recurrent=True)
-    world = builder.build().run("stacked").world
-    assert world.train_collector.buffer.sample(4)[0].obs.shape == (4, 3, 4)
-
-
 @pytest.mark.parametrize(
     ("kind", "last"),
     [
@@ -526,13 +519,6 @@ class LocalStop(EpochStopCallback):
             lambda c, s, d, p: builders.DQNExperimentBuilder(d, c, s).with_model_factory(Eight()).build().run("x"),
             ConfigError,
             "gives 8 numbers, and there are 2 actions",
-        ),
-        (
-            lambda c, s, d, p: (
-                builders.DQNExperimentBuilder(d, c, replace(s, replay_buffer_stack_num=2)).build().run("x")
-            ),
-            ConfigError,
-            "cannot learn from what a replay buffer with stack_num=2 gives: RuntimeError",
         ),
         (
             lambda c, s, d, p: (

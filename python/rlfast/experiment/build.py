@@ -142,12 +142,11 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     obs_space, act_space = train_envs.single_observation_space, single_action_space(train_envs)
     data = _data(config, obs_space, act_space)
     policy = declaration.policy(config, obs_space, act_space, data)
-    buffer_options = declaration.buffer_options()
     if declaration.beyond:  # networks that settings say fit
-        check_fit(policy, obs_space, act_space, buffer_options)
+        check_fit(policy, obs_space, act_space)
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
-    train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, buffer_options)
+    train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())
     return parts_of(config, policy, train_collector, test_collector, trainer_of(config), declaration)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import torch
 
-from rlfast.data import Batch, ReplayBuffer
+from rlfast.data import Batch
 from rlfast.data.plain_data import summary
 from rlfast.env import DummyVectorEnv
 from rlfast.experiment.algorithms import algorithm_of
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from rlfast.data import ReplayBuffer
     from rlfast.env import BaseVectorEnv
     from rlfast.experiment.config import RunConfig
     from rlfast.policy import BasePolicy
@@ -163,30 +164,21 @@ class Declaration:
         return DummyVectorEnv([make or partial(self.environment, config)] * number)
 
 
-def check_fit(
-    policy: BasePolicy, obs_space: gym.Space[Any], act_space: gym.Space[Any], buffer_options: dict[str, Any]
-) -> None:
-    """Checks that a policy's networks take observations, also from the replay buffer, and give what actions need.
+def check_fit(policy: BasePolicy, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> None:
+    """Checks that a policy's networks take observations, and give what actions need.
 
-    :param policy: the policy, which acts. Random streams stay where they are.
+    :param policy: the policy, which acts once. Random streams stay where they are.
     :param obs_space: observation space of one environment.
     :param act_space: action space of one environment.
-    :param buffer_options: arguments of the replay buffer beside those of the settings.
     :raises ValueError: if they do not.
     """
     streams = global_random_state()
     policy.eval()
-    doing = "take an observation"
     try:
         with torch.no_grad():
-            obs = obs_space.sample()
-            result: Any = policy(Batch([Batch(obs=obs, info={})]))
-            if buffer_options:
-                given = ", ".join(f"{name}={value}" for name, value in buffer_options.items())
-                doing = f"learn from what a replay buffer with {given} gives"
-                policy(_from_buffer(obs, buffer_options))
+            result: Any = policy(Batch([Batch(obs=obs_space.sample(), info={})]))
     except (TypeError, RuntimeError) as error:
-        raise ValueError(f"the networks cannot {doing}: {summary(error)}") from error
+        raise ValueError(f"the networks cannot take an observation: {summary(error)}") from error
     finally:
         policy.train()
         set_global_random_state(streams)
@@ -197,13 +189,6 @@ def check_fit(
     elif isinstance(act_space, gym.spaces.Box) and tuple(result.act.shape[1:]) != act_space.shape:
         shape = tuple(result.act.shape[1:])
         raise ValueError(f"a network gives actions of shape {shape}, they are of {act_space.shape}")
-
-
-def _from_buffer(obs: Any, options: dict[str, Any]) -> Any:
-    """Returns a batch of one row with the observation as a replay buffer gives it: several of them if it stacks."""
-    buffer = ReplayBuffer(2, **options)
-    buffer.add(Batch(obs=obs, act=0, rew=0.0, terminated=False, truncated=False, obs_next=obs, info={}))
-    return buffer[[0]]
 
 
 def read_declaration(run_dir: Path, beyond: Sequence[str], *, allow_import: bool) -> Declaration:
