@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiBinary
 from torch import nn
+from torch.distributions import Bernoulli, Independent
 
 from policy.learners.given import calls_of
 from rlfast.data import Batch, ReplayBuffer
@@ -354,3 +355,25 @@ def test_returns_that_were_all_the_same_can_be_scaled_by():
     policy.ret_rms.var = np.array(0.0)
     batch, indices = buffer.sample(0)
     assert torch.isfinite(policy.process_fn(batch, buffer, indices).returns).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, bool, np.float64])
+@pytest.mark.parametrize("kind", [A2CPolicy, PPOPolicy, PGPolicy])
+def test_binary_actions_may_be_stored_as_any_numbers(kind, dtype):
+    def learned(dtype):
+        torch.manual_seed(0)
+        nets = {"actor": Actor(Net(2, hidden_sizes=[4]), 3, softmax_output=False)}
+        if kind.has_critic:
+            nets["critic"] = Critic(Net(2, hidden_sizes=[4]))
+        how = {"dist_fn": lambda logits: Independent(Bernoulli(logits=logits), 1), "action_scaling": False}
+        policy = kind(**nets, **how, optim=adam(0.1), action_space=MultiBinary(3))
+        policy.seed(0)
+        buffer, rng = ReplayBuffer(5), np.random.default_rng(0)
+        for t in range(5):
+            act, obs = rng.integers(2, size=3).astype(dtype), rng.normal(size=(2, 2)).astype(np.float32)
+            flags = {"terminated": t == 4, "truncated": False}
+            buffer.add(Batch(obs=obs[0], act=act, rew=float(t), obs_next=obs[1], info={}, **flags))
+        policy.update(0, buffer, batch_size=None, repeat=2)
+        return weights(policy)
+
+    assert torch.equal(learned(dtype), learned(np.float32))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
+from gymnasium.spaces import Discrete, MultiDiscrete
 from torch import nn
 
 from rlfast.data import Batch, to_torch
@@ -219,7 +220,7 @@ class RolloutLearner(BasePolicy):
         if self._takes_tensors:
             rollout.obs = to_torch(batch.obs, device=self._device)
             rollout.obs_next = to_torch(batch.obs_next, device=self._device)
-        rollout.act = to_torch(batch.act, device=self._device)
+        rollout.act = to_torch(batch.act, self._act_dtype, self._device)
         add_stored_state(rollout, buffer, indices)
         if self.recompute_adv:
             self._buffer, self._indices = buffer, indices
@@ -313,7 +314,8 @@ class RolloutLearner(BasePolicy):
         for name in self.columns:
             value = batch[name]
             if not isinstance(value, torch.Tensor):
-                batch[name] = to_torch(value, None if name == "act" else dtype_of(self._networks[-1]), self._device)
+                dtype = self._act_dtype if name == "act" else dtype_of(self._networks[-1])
+                batch[name] = to_torch(value, dtype, self._device)
         return batch
 
     @property
@@ -355,6 +357,13 @@ class RolloutLearner(BasePolicy):
 
     def _parts(self, size: int) -> Iterator[slice]:
         return (slice(start, start + self.max_batchsize) for start in range(0, size, self.max_batchsize))
+
+    @property
+    def _act_dtype(self) -> torch.dtype | None:
+        """The dtype of actions while learning: numbers of choices keep theirs, as they index, and distributions over
+        anything else compute with actions; that of Bernoulli takes nothing but floats.
+        """
+        return None if isinstance(self.action_space, Discrete | MultiDiscrete) else dtype_of(self.actor)
 
     @property
     def _device(self) -> torch.device:
