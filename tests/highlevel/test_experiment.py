@@ -515,6 +515,27 @@ class LocalStop(EpochStopCallback):
             ConfigError,
             "cannot take an observation",
         ),
+        *(
+            (
+                lambda c, s, d, p, kind=kind, task=task: (
+                    getattr(builders, kind)(
+                        EnvFactoryRegistered(task=task, venv_type=VectorEnvType.DUMMY),
+                        c,
+                        replace(s, replay_buffer_stack_num=2),
+                    )
+                    .build()
+                    .run("x")
+                ),
+                ConfigError,
+                f"stacks of 2 observations, which they cannot take: .*{why}",
+            )
+            for kind, task, why in (
+                ("DQNExperimentBuilder", "CartPole-v1", "shapes"),
+                ("PPOExperimentBuilder", "Pendulum-v1", "shapes"),
+                ("SACExperimentBuilder", "Pendulum-v1", "shapes"),
+                ("DQNExperimentBuilder", "FrozenLake-v1", "8 actions for 4 stacks"),
+            )
+        ),
         (
             lambda c, s, d, p: builders.DQNExperimentBuilder(d, c, s).with_model_factory(Eight()).build().run("x"),
             ConfigError,

@@ -28,7 +28,7 @@ from rlfast.experiment.config import (
     stream_seed,
 )
 from rlfast.experiment.data import load_data, normalize_by_data
-from rlfast.experiment.declaration import Declaration, check_fit
+from rlfast.experiment.declaration import Declaration, check_fit, check_stacks
 from rlfast.experiment.environments import make_envs, normalizing_obs, single_action_space
 from rlfast.experiment.schedules import LearningRates, apply_schedules
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
@@ -144,6 +144,8 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     policy = declaration.policy(config, obs_space, act_space, data)
     if declaration.beyond:  # networks that settings say fit
         check_fit(policy, obs_space, act_space)
+        passes = {"batch_size": config.batch_size, "repeat": 1} if isinstance(config, OnPolicyConfig) else {}
+        check_stacks(policy, obs_space, declaration.buffer_options(), passes)
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from contextlib import ExitStack, closing
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import torch
 
-from rlfast.data import Batch
+from rlfast.data import Batch, ReplayBuffer, to_numpy
 from rlfast.data.plain_data import summary
 from rlfast.env import DummyVectorEnv
 from rlfast.experiment.algorithms import algorithm_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from rlfast.data import ReplayBuffer
     from rlfast.env import BaseVectorEnv
     from rlfast.experiment.config import RunConfig
     from rlfast.policy import BasePolicy
@@ -189,6 +189,48 @@ def check_fit(policy: BasePolicy, obs_space: gym.Space[Any], act_space: gym.Spac
     elif isinstance(act_space, gym.spaces.Box) and tuple(result.act.shape[1:]) != act_space.shape:
         shape = tuple(result.act.shape[1:])
         raise ValueError(f"a network gives actions of shape {shape}, they are of {act_space.shape}")
+
+
+def check_stacks(
+    policy: BasePolicy, obs_space: gym.Space[Any], options: dict[str, Any], learning: dict[str, Any]
+) -> None:
+    """Checks that a policy's networks learn from what the replay buffer stacks; acting shows them single observations.
+
+    :param policy: the policy, of which a copy learns. Random streams stay where they are.
+    :param obs_space: observation space of one environment.
+    :param options: arguments of the replay buffer.
+    :param learning: arguments of the policy's ``learn``.
+    :raises ValueError: if they do not.
+    """
+    number = options.get("stack_num", 1)
+    if number == 1:
+        return
+    streams = global_random_state()
+    try:
+        _learn_from_stacks(copy.deepcopy(policy), obs_space, ReplayBuffer(4, **options), learning)
+    except (TypeError, RuntimeError, ValueError, LookupError) as error:
+        raise ValueError(
+            f"replay_buffer_stack_num={number} has the networks learn from stacks of {number} observations, which they "
+            f"cannot take: {summary(error)}. Leave it at 1, give factories of networks that take stacks as well as "
+            "single observations, such as recurrent ones, or have the environment stack and "
+            "replay_buffer_save_only_last_obs"
+        ) from error
+    finally:
+        set_global_random_state(streams)
+
+
+def _learn_from_stacks(policy: Any, obs_space: gym.Space[Any], buffer: ReplayBuffer, learning: dict[str, Any]) -> None:
+    for _ in range(buffer.maxsize):
+        seen = Batch([Batch(obs=obs_space.sample(), info={})])
+        with torch.no_grad():
+            act = to_numpy(policy(seen).act)[0]
+        after = {"rew": 0.0, "terminated": False, "truncated": False, "obs_next": obs_space.sample(), "info": {}}
+        buffer.add(Batch(obs=seen[0].obs, act=act, **after))
+    with torch.no_grad():
+        rows = len(policy(Batch(obs=buffer.sample(0)[0].obs, info={})).act)
+    if rows != len(buffer):  # numbers are encoded one by one, so that nothing else would fail
+        raise ValueError(f"they give {rows} actions for {len(buffer)} stacks")
+    policy.update(0, buffer, **learning)
 
 
 def read_declaration(run_dir: Path, beyond: Sequence[str], *, allow_import: bool) -> Declaration:
