@@ -150,6 +150,9 @@ RIGHT = (np.zeros(2, np.float32), 0.0, False, False, {})
         ),
         (None, "must give .obs, reward, terminated, truncated, info.*got <class 'NoneType'>"),
         ((np.zeros(2, np.float32), "high", False, False, {}), "could not convert string to float: 'high'"),
+        ((np.zeros(2, np.float32), None, False, False, {}), "a number as its reward, or .* each agent, got None"),
+        ((np.zeros(2, np.float32), [1.0, None], False, False, {}), r"or .* for each agent, got \[1.0, None\]"),
+        ((np.zeros(2, np.float32), np.array([None]), False, False, {}), "or .* for each agent, got array"),
     ],
 )
 def test_an_environment_that_answers_wrongly_is_named_and_starts_anew(kind, mode, answer, message):

@@ -15,6 +15,9 @@ from rlfast.env.backends.workers import Workers
 from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
 from rlfast.utils import tree
 
+_NUMBERS = {float, int, np.float64, np.float32}
+"""The usual types of rewards."""
+
 
 class InProcess(Workers):
     """Runs environments in this process: ``send`` stores the actions, and ``recv`` makes all steps that were sent.
@@ -63,6 +66,7 @@ class InProcess(Workers):
                     else:
                         answer = workers[i].env.step(action)
                         is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
+                        is_usual = is_usual and type(answer[1]) in _NUMBERS
                         answers[i] = answer if is_usual else step_result(answer)
                 except Exception as error:
                     self._failed[i] = self._named(error, i, f"step({action!r})")

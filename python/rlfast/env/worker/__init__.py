@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
+import numpy as np
 
 from rlfast.env.spaces.batching import Space, declared
 from rlfast.env.state import capture, restore
@@ -38,7 +39,8 @@ def step_result(result: Any) -> StepResult:
 
     :param result: the returned value.
     :return: ``(obs, rew, terminated, truncated, info)``.
-    :raises TypeError: ``result`` does not have these five values, as in Gymnasium.
+    :raises TypeError: ``result`` does not have these five values, as in Gymnasium, or a reward is None, which would
+        become NaN.
     """
     if not (isinstance(result, tuple | list) and len(result) == 5):
         got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result)
@@ -46,7 +48,17 @@ def step_result(result: Any) -> StepResult:
     *answer, info = result
     if info is not None and not hasattr(info, "keys"):
         raise TypeError(f"step() must give a dict as its info, got {type(info)}")
+    reward = answer[1]
+    if type(reward) is not float and _is_missing(reward):
+        raise TypeError(f"step() must give a number as its reward, or an array of one for each agent, got {reward!r}")
     return (*answer, info if type(info) is dict else dict(info or {}))
+
+
+def _is_missing(reward: Any) -> bool:
+    if isinstance(reward, np.ndarray | list | tuple):
+        array = np.asarray(reward, None if isinstance(reward, np.ndarray) else object)
+        return array.dtype == object and None in array.ravel().tolist()
+    return reward is None
 
 
 def attribute(env: Any, name: str) -> Any:
