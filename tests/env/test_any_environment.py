@@ -72,8 +72,9 @@ def test_observations_may_be_anything(face, name, declares):
     assert envs.action_space == [None] * 3
 
 
-def test_arrays_of_environments_without_spaces_are_stacked(face):
-    envs = face([lambda k=k: Showing(value=np.full(2, k, np.int16)) for k in range(3)])
+@pytest.mark.parametrize("own", [{}, {"space": Words()}, {"space": Words((2,), np.int16)}])
+def test_arrays_whose_space_says_no_shape_are_stacked(face, own):
+    envs = face([lambda k=k: Showing(**own, value=np.full(2, k, np.int16)) for k in range(3)])
     obs, _ = envs.reset()
     assert (obs.dtype, obs.tolist()) == (np.int16, [[0, 0], [1, 1], [2, 2]])
     assert envs.reset([2])[0].tolist() == [[2, 2]]

@@ -18,6 +18,11 @@ Ids = NDArray[np.int64]
 Extras = dict[int, dict[str, Any]]
 
 
+def _stacked(rows: list[Any]) -> Tree:
+    """Stacks observations of a space that says no shape, as environments in this process do; tuples stay objects."""
+    return tree.object_array(rows) if isinstance(rows[0], tuple) else tree.collate(rows)
+
+
 class StepResults:
     """Reads the results of steps that workers have written to the shared memory.
 
@@ -33,6 +38,7 @@ class StepResults:
     ) -> None:
         self.node, self.views, self.records, self.notes = places.obs, views, records, notes
         self._has_warned = False  # about observations that do not fit the space
+        self._gather = tree.object_array if strict else _stacked
         self._is_plain = not strict and isinstance(places.obs, Shapeless) and places.obs.space == str(None)
 
     def extras(self, ids: Ids) -> Extras:
@@ -80,7 +86,7 @@ class StepResults:
         if self._is_plain:
             return tree.collate([extras[k]["obs"][0] for k in range(len(ids))])
         leaves = [
-            array if array is not None else tree.object_array([extras[k]["obs"][number] for k in range(len(ids))])
+            array if array is not None else self._gather([extras[k]["obs"][number] for k in range(len(ids))])
             for number, array in enumerate(arrays)
         ]
         return self.node.join(iter(leaves))
