@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from rlfast import highlevel
+from rlfast.data import Batch
 from rlfast.env import VectorEnvNormObs
 from rlfast.evaluation.launcher import RegisteredExpLauncher
 from rlfast.evaluation.rliable_evaluation_hl import RLiableExperimentResult
@@ -30,6 +31,7 @@ from rlfast.highlevel.module.actor import ActorFactory, ActorFactoryDiscreteNet
 from rlfast.highlevel.module.intermediate import IntermediateModule, IntermediateModuleFactory
 from rlfast.highlevel.optim import OptimizerFactoryAdam, OptimizerFactoryRMSprop
 from rlfast.highlevel.params.alpha import AutoAlphaFactoryDefault
+from rlfast.highlevel.params.dist_fn import DistributionFunctionFactoryCategorical
 from rlfast.highlevel.params.env_param import MaxActionScaled
 from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactoryLinear
 from rlfast.highlevel.params.noise import MaxActionScaledGaussian
@@ -295,6 +297,22 @@ def test_params_that_settings_do_not_say_reach_the_policy(config, sampling, pend
     assert policy.actor_optim.defaults["weight_decay"] == 0.1
     assert not policy.deterministic_eval
     assert policy.alpha == 1.0
+
+
+@pytest.mark.parametrize(
+    ("dist_fn", "softmax"),
+    [
+        (DistributionFunctionFactoryCategorical(), True),
+        (DistributionFunctionFactoryCategorical(is_probs_input=False), False),
+        (torch.distributions.Categorical, True),
+    ],
+)
+def test_a_distribution_of_ones_own_gets_what_the_actors_factory_makes(dist_fn, softmax, config, sampling, cart_pole):
+    builder = builders.PPOExperimentBuilder(cart_pole, config, sampling).with_ppo_params(PPOParams(dist_fn=dist_fn))
+    if not softmax:
+        builder.with_actor_factory(ActorFactoryDiscreteNet((8,), softmax_output=False))
+    result = builder.build().run("own").world.policy(Batch(obs=torch.ones(3, 4), info={}))
+    assert torch.allclose(result.dist.probs, result.logits if softmax else result.logits.softmax(-1))
 
 
 def test_environments_of_envpool(config, sampling, tmp_path):

@@ -87,7 +87,8 @@ class DeclaredNetworks(Networks):
         return self._made[name]
 
     def actor(self, *, log_std: float) -> tuple[nn.Module, Any]:
-        if "actor_factory" not in self._beyond:
+        # A distribution of the user's own takes what the factory's actor gives.
+        if "actor_factory" not in self._beyond and getattr(self._agent.params, "dist_fn", "default") == "default":
             return super().actor(log_std=log_std)
         actor = self._by_factory("actor_factory")
         own = self._agent.factories["actor_factory"].create_dist_fn(self._envs)

@@ -161,7 +161,7 @@ class ActorFactoryDefault(ActorFactory):
         if self.continuous_actor_type is ContinuousActorType.GAUSSIAN:
             options = (self.continuous_unbounded, self.continuous_conditioned_sigma)
             return ActorFactoryContinuousGaussianNet(sizes, *options, activation)
-        raise ValueError(f"the algorithm needs discrete actions, and those of the environment are {envs.env}")
+        raise ValueError(f"the algorithm needs discrete actions, not those of {envs.get_action_space()}")
 
     def create_module(self, envs: Environments, device: TDevice) -> BaseActor | nn.Module:
         return self._factory(envs).create_module(envs, device)
