@@ -89,3 +89,13 @@ def test_columns_that_are_set_later():
     with pytest.raises(TypeError, match="cannot be None among int64"):
         buffer.set_array_at_key(np.arange(2), "other", index=[0, 1])
     assert "other" not in buffer[0]
+
+
+def test_the_default_of_a_column_is_that_of_the_rows_of_its_time():
+    buffer = ReplayBuffer(4)
+    for t in range(2):
+        buffer.add(row(t))
+    buffer.set_array_at_key(np.array([1.5]), "returns", index=[0], default_value=7.0)
+    assert buffer[[0, 1]].returns.tolist() == [1.5, 7.0]
+    buffer.add(row(2))
+    assert buffer[[0, 1, 2]].returns.tolist() == [1.5, 7.0, 0.0]

@@ -563,8 +563,10 @@ class ReplayBuffer(TianshouView):
         :param seq: the values; ``maxsize`` of them, unless ``index`` is given.
         :param key: name of the column, which is added if it does not exist.
         :param index: the rows to set; default all.
-        :param default_value: value of the other rows of a new column; None for the default of the dtype.
+        :param default_value: value of the other rows that a new column has now; None for NaN among floats. Rows that
+            are added later without this key get 0 or None, as of any column.
         :raises ValueError: if the numbers of values and rows differ.
+        :raises TypeError: if the dtype of ``seq`` cannot hold ``default_value``.
         """
         columns = Batch(_rows=np.empty(self.maxsize, bool))
         if index is not None and key in self._meta:
