@@ -15,7 +15,7 @@ TORCH = os.environ.get("TORCH", "torch")
 ENVIRONMENTS = {
     "modern": [
         "numpy>=2",
-        "gymnasium==1.4.0",
+        "gymnasium[mujoco]==1.4.0",
         "stable-baselines3==2.9.2",
         "torchrl==0.14.1",
         "tensordict",
