@@ -1,10 +1,11 @@
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from rlfast.policy.components.captured_optimizer import capture, check_capturable
+from rlfast.policy.components.captured_optimizer import _bias_correction, capture, check_capturable
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.utils.optim import adam, descend
 
@@ -119,6 +120,24 @@ def test_parameters_that_have_made_fewer_steps_have_corrections_of_their_own(dty
     precision = {"rtol": 1e-5, "atol": 1e-6} if dtype is torch.float32 else {"rtol": 1e-7, "atol": 1e-9}
     torch.testing.assert_close(captured, own, **precision)
     assert [int(state["step"]) for state in optims[1].state.values()] == [6, 5, 5]
+
+
+class OnMps(torch.Tensor):
+    """A tensor as one of a device without float64."""
+
+    device = SimpleNamespace(type="mps")
+
+    def double(self):
+        raise TypeError
+
+
+def test_corrections_need_no_float64_where_there_is_none():
+    step = torch.tensor(2.0)
+    expected = 1 / (1 - 0.9**2)
+    for count in (step, step.as_subclass(OnMps)):
+        correction = _bias_correction(count, 0.9, torch.float32)
+        assert correction.item() == pytest.approx(expected, rel=1e-6)
+        assert correction.dtype is torch.float32
 
 
 def test_gradients_near_zero_are_clipped_as_torch_does():
