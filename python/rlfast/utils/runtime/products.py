@@ -15,13 +15,15 @@ from math import prod
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-from torch import nn
-from torch.compiler import is_compiling
-from torch.nn import functional
-from torch.nn.modules import module as torch_module
-
 from rlfast import _core
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.utils.runtime.products"):
+    import torch
+    from torch import nn
+    from torch.compiler import is_compiling
+    from torch.nn import functional
+    from torch.nn.modules import module as torch_module
 
 LEAST = 2**21
 """The least number of multiplications of a product that is not left to PyTorch: calls from Python take time."""
