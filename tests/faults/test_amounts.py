@@ -21,9 +21,10 @@ FOUND = {one.name: one for one in found() if not recipes.excused(one)}
 
 
 @pytest.fixture(scope="module")
-def clean_process():
+def clean_process(tmp_path_factory):
     """A process that has run no other test: what those leave behind, such as threads, is not in its children."""
-    with ProcessPoolExecutor(1, get_context("spawn"), initializer=recipes.warm) as processes:
+    folder = (str(tmp_path_factory.mktemp("amounts")),)
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=recipes.prepare, initargs=folder) as processes:
         yield processes
 
 

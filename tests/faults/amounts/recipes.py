@@ -75,8 +75,12 @@ def filled(buffer: Any) -> Any:
     return buffer
 
 
-def warm() -> None:
-    """Imports what the first optimizer imports, which takes seconds: children that are forked later have it."""
+def prepare(folder: str) -> None:
+    """Imports what the first optimizer imports, which takes seconds, and has temporary files made in a folder.
+
+    Children that are forked later have both.
+    """
+    tempfile.tempdir = folder
     dqn()
 
 
