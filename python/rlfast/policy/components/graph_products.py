@@ -4,6 +4,7 @@ from math import prod
 from typing import Any
 
 import torch
+from torch import library as operators
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.ir import ExternKernel, FixedLayout
 from torch._inductor.lowering import register_lowering
@@ -11,11 +12,11 @@ from torch._inductor.select_algorithm import ExternKernelChoice
 
 from rlfast.utils.runtime import products
 
-_library: Any = torch.library  # it has no annotations
-_OPERATORS = _library.Library("rlfast", "DEF")
+_operators: Any = operators  # without annotations
+_OPERATORS = _operators.Library("rlfast", "DEF")
 _OPERATORS.define("product(Tensor a, Tensor b, Tensor? bias=None) -> Tensor")
 _OPERATORS.impl("product", products.multiplied, "CPU")
-_library.register_fake(
+_operators.register_fake(
     "rlfast::product",
     lambda a, b, bias=None: a.new_empty(*a.shape[:-1], b.shape[-1]),  # noqa: ARG005
     lib=_OPERATORS,

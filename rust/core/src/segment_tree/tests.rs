@@ -134,7 +134,7 @@ fn c4_no_drift() {
 }
 
 #[test]
-#[ignore = "long"]
+#[ignore = "takes minutes"]
 fn c4_no_drift_long() {
     assert!(drift(1_000_000, 200_000_000) <= 1e-12);
 }
@@ -160,7 +160,7 @@ fn c4_zero_leaves_are_never_drawn() {
 }
 
 #[test]
-#[ignore = "long"]
+#[ignore = "takes minutes"]
 fn c4_zero_leaves_are_never_drawn_long() {
     assert_eq!(zero_leaves_drawn(100_000_000), 0);
 }
