@@ -3,14 +3,11 @@
 //! It is called once for each step of an environment, in a quarter of a microsecond, of which pyo3 needs a fifth to compare the
 //! names of six keywords as text. So it is a method of the C interface, which compares their addresses.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use pyo3::panic::PanicException;
 use pyo3::sync::PyOnceLock;
-use pyo3::{Borrowed, ffi};
+use pyo3::{Borrowed, ffi, get_trampoline_function};
 
 use rlfast_core::replay::matching::{self, KEYWORDS, REQUIRED};
 
@@ -52,7 +49,9 @@ pub fn add_to_class(py: Python<'_>) -> PyResult<()> {
     let class = py.get_type::<Replay>();
     let method = ffi::PyMethodDef {
         ml_name: c"append".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call },
+        ml_meth: ffi::PyMethodDefPointer {
+            PyCFunctionFastWithKeywords: get_trampoline_function!(fastcall_cfunction_with_keywords, call),
+        },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ml_doc: c"append($self, /, *, obs, act, rew, terminated, truncated, obs_next=None)\n--\n\n".as_ptr(),
     };
@@ -64,37 +63,28 @@ pub fn add_to_class(py: Python<'_>) -> PyResult<()> {
 }
 
 /// `Replay.append(self, *, obs, act, rew, terminated, truncated, obs_next=None)`.
-unsafe extern "C" fn call(
+///
+/// # Safety
+/// `this` is a live object of the class, and `args` has the positional values and after them those of the names, if there are any.
+unsafe fn call(
+    py: Python<'_>,
     this: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     given: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter calls this attached.
+) -> PyResult<*mut ffi::PyObject> {
+    if given > 0 {
+        return Err(matching::positional(given)).python();
+    }
+    // SAFETY: as the caller promises.
     unsafe {
-        Python::attach_unchecked(|py| {
-            // SAFETY: the interpreter passes a live object of the class, the positional values, and after them those of the
-            // names, if there are any.
-            let work = || {
-                let names = Borrowed::from_ptr_or_opt(py, names).map(|names| names.cast_unchecked::<PyTuple>());
-                if given > 0 {
-                    return Err(matching::positional(given)).python();
-                }
-                let values = match &names {
-                    Some(names) => slice::from_raw_parts(args, names.len()),
-                    None => &[],
-                };
-                let values = by_keyword(py, values, names.as_deref())?;
-                Borrowed::from_ptr(py, this).cast::<Replay>()?.get().append(py, &values)
-            };
-            match catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic))) {
-                Ok(index) => index.into_ptr(),
-                Err(error) => {
-                    error.restore(py);
-                    std::ptr::null_mut()
-                }
-            }
-        })
+        let names = Borrowed::from_ptr_or_opt(py, names).map(|names| names.cast_unchecked::<PyTuple>());
+        let values = match &names {
+            Some(names) => slice::from_raw_parts(args, names.len()),
+            None => &[],
+        };
+        let values = by_keyword(py, values, names.as_deref())?;
+        Ok(Borrowed::from_ptr(py, this).cast::<Replay>()?.get().append(py, &values)?.into_ptr())
     }
 }
 
@@ -134,12 +124,4 @@ unsafe fn by_keyword<'a, 'py>(
 fn place_of(py: Python<'_>, keys: &[Py<PyString>], name: &Object<'_>) -> PyResult<usize> {
     let place = keys.iter().position(|key| key.is(name) || key.bind(py).as_any().eq(name).unwrap_or(false));
     place.ok_or_else(|| matching::unexpected(&name.to_string())).python()
-}
-
-/// The exception that pyo3 makes of a panic.
-#[cold]
-fn of_panic(panic: &(dyn Any + Send)) -> PyErr {
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-    PanicException::new_err(text.unwrap_or_else(|| "panic from Rust code".to_owned()))
 }
