@@ -278,6 +278,27 @@ def test_a_subclass_may_convert_tensors_its_own_way():
     assert tensor.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("kind", ["ReplayBuffer", "NStepReplayBuffer", "DictReplayBuffer"])
+def test_a_subclass_may_normalize_its_own_way(kind):
+    class Own:
+        @staticmethod
+        def _normalize_obs(obs, env=None):
+            return {key: part * 2 for key, part in obs.items()} if isinstance(obs, dict) else obs * 2
+
+        @staticmethod
+        def _normalize_reward(reward, env=None):
+            return np.clip(reward, -0.5, 0.5)
+
+    obs_space = spaces.Dict(vector=BOX) if kind == "DictReplayBuffer" else BOX
+    ours, theirs = (
+        type(kind, (Own, getattr(module, kind)), {})(20, obs_space, DISCRETE, device="cpu") for module in (sb3, host)
+    )
+    for step in steps(obs_space, DISCRETE, 1, 12):
+        ours.add(*step)
+        theirs.add(*copy.deepcopy(step))
+    sampled_alike(ours, theirs, 16, 0)
+
+
 def test_a_dict_buffer_wants_a_dict():
     with pytest.raises(AssertionError, match="Dict obs space"):
         sb3.DictReplayBuffer(8, BOX, DISCRETE)

@@ -33,7 +33,7 @@ class NStepReplayBuffer(ReplayBuffer, host.NStepReplayBuffer):
         self.gamma = gamma
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
-        normalize = None if env is None else partial(self._normalize_reward, env=env)
+        normalize = partial(self._normalize_reward, env=env)
         next_obs, rewards, dones, discounts = self._columns.nstep(rows, self.n_steps, self.gamma, normalize)
         fields = self._columns.take(rows, ("obs", "actions"))
         samples = self._tensors(fields["obs"], fields["actions"], next_obs, dones, rewards, env)

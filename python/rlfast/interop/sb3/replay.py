@@ -174,15 +174,14 @@ class ReplayBuffer(host.ReplayBuffer):
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
         fields = self._columns.take(rows)
-        rewards = fields["rewards"] if env is None else self._normalize_reward(fields["rewards"], env)
+        rewards = self._normalize_reward(fields["rewards"], env)
         return self._tensors(fields["obs"], fields["actions"], fields["obs_next"], fields["dones"], rewards, env)
 
     def _tensors(
         self, obs: Any, actions: Any, next_obs: Any, dones: Any, rewards: Any, env: VecNormalize | None
     ) -> Any:
         """Normalizes observations, and returns all arrays, which must not be shared, as tensors in the host's tuple."""
-        if env is not None:
-            obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
+        obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
         tensor = self._converter()
         if isinstance(obs, dict):
             obs, next_obs = ({key: tensor(array) for key, array in part.items()} for part in (obs, next_obs))
