@@ -117,6 +117,22 @@ def test_goals_come_from_the_rows_own_episode():
     assert_same(batch.next_observations["desired_goal"], batch.observations["desired_goal"])
 
 
+@pytest.mark.parametrize("part", ["_get_real_samples", "_get_virtual_samples", "_sample_goals"])
+def test_a_subclass_may_change_a_part(part):
+    def change(buffer, *args):
+        found = getattr(super(type(buffer), buffer), part)(*args)
+        return found - 3 if part == "_sample_goals" else found._replace(rewards=found.rewards * 10)
+
+    ours, theirs = (
+        type("Own", (module.HerReplayBuffer,), {part: change})(60, GOALS, DISCRETE, Judge(), device="cpu")
+        for module in (sb3, host)
+    )
+    for step in stream(1, 70):
+        ours.add(*step)
+        theirs.add(*step)
+    sampled_alike(ours, theirs, 13, 0)
+
+
 def test_nothing_can_be_sampled_before_an_episode_is_over():
     buffer, _ = both(20)
     for step in stream(1, 5, ends=0):
