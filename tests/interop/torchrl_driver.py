@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torchrl
-from tensordict import TensorDict
+from tensordict import NonTensorData, TensorDict
 from torchrl.data import LazyTensorStorage, ReplayBuffer, TensorDictMaxValueWriter
 from torchrl.data import PrioritizedSampler as HostSampler
 from torchrl.data import TensorDictReplayBuffer as Host
@@ -121,7 +121,47 @@ def check_other_layouts():
         same(buffer[:], data)
 
 
+def check_rows_are_found_as_in_the_host():
+    mine, yours = ReplayBuffer(storage=Storage(20)), ReplayBuffer(storage=LazyTensorStorage(20))
+    for count in (7, 17):  # part-filled, then full
+        for buffer in (mine, yours):
+            buffer.extend(transitions(count, seed=count))
+        size = len(yours)
+        mask = torch.arange(size) % 3 == 0
+        for index in (-1, -size, mask, np.array([-2, 0]), [0, -1], range(2, 5), slice(-3, None), slice(None, None, 2)):
+            same(mine[index], yours[index])
+        assert mine[0].device == yours[0].device == mine[:]["next"].device
+        for index in (size, -size - 1, torch.tensor([0, size]), np.ones(size + 1, np.bool_)):
+            for buffer in (mine, yours):
+                raises(IndexError, "", lambda buffer=buffer, index=index: buffer[index])
+
+
+def check_stored_rows_are_not_changed():
+    buffer = TensorDictReplayBuffer(20, batch_size=4)
+    data = transitions(6)
+    buffer.extend(data)
+    new = torch.zeros(6, 2, dtype=torch.long)
+    raises(NotImplementedError, "TorchRL's storage", lambda: buffer.set_("action", new))
+    raises(NotImplementedError, "TorchRL's storage", lambda: buffer.set_at_("action", new[:1], torch.tensor([0])))
+    raises(NotImplementedError, "TorchRL's storage", lambda: buffer.update_({"action": new}))
+    raises(ValueError, "appended, here at 6", lambda: buffer.write_all(data))
+    same(buffer[:], data.exclude("index"))
+
+
+def check_every_change_has_a_number():
+    buffer = TensorDictReplayBuffer(20)
+    revisions = []
+    for change in (lambda: buffer.extend(transitions(3)), buffer.empty, lambda: buffer.extend(transitions(3))):
+        change()
+        revisions.append(int(buffer.storage._mutation_revision))
+    assert len(set(revisions)) == 3
+
+
 def check_bad_use():
+    text = TensorDict({"action": torch.zeros(2), "note": NonTensorData("no tensor", batch_size=[2])}, [2])
+    raises(TypeError, "'note' is no tensor", lambda: TensorDictReplayBuffer(10).extend(text))
+    several = transitions(6).reshape(3, 2)
+    raises(ValueError, "reshape(-1)", lambda: TensorDictReplayBuffer(10).extend(several))
     storage = Storage(10)
     raises(RuntimeError, "empty", lambda: storage.get(0))
     data = transitions(6)

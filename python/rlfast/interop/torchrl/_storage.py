@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tensordict import TensorDict
+from tensordict import TensorDict, is_leaf_nontensor
 from torchrl.data import replay_buffers as host
 
 from rlfast.data import Batch, VectorReplayBuffer
@@ -19,6 +19,7 @@ from rlfast.interop.torchrl._convert import array_of, arrays_of, tensors_of
 
 _AT_ONCE = 64
 """The number of rows written in one call. The engine reserves memory as if no two of them shared an observation."""
+_CPU = torch.device("cpu")
 _ENDS = ("done", "terminated", "truncated")
 
 
@@ -46,8 +47,12 @@ class Layout:
         """Makes the mapping for the entries of a TensorDict.
 
         :raises ValueError: the TensorDict has no entries.
+        :raises TypeError: an entry is no tensor.
         """
-        leaves = tensordict.keys(include_nested=True, leaves_only=True)
+        leaves = set(tensordict.keys(include_nested=True, leaves_only=True))
+        for key in tensordict.keys(include_nested=True, leaves_only=True, is_leaf=is_leaf_nontensor):
+            if key not in leaves:
+                raise TypeError(f"{key!r} is no tensor and cannot be stored: exclude it, or use TorchRL's storage")
         keys = sorted((key,) if isinstance(key, str) else tuple(key) for key in leaves)
         if not keys:
             raise ValueError("there is nothing to store in a TensorDict without entries")
@@ -114,7 +119,7 @@ def _trusted(entries: dict[str, Any], shape: torch.Size) -> TensorDict:
     for key, value in entries.items():
         if isinstance(value, dict):
             entries[key] = _trusted(value, shape)
-    return TensorDict._new_unsafe(entries, batch_size=shape)
+    return TensorDict._new_unsafe(entries, batch_size=shape, device=_CPU)
 
 
 def _merge(group: dict[str, Any], more: dict[str, Any]) -> None:
@@ -171,13 +176,17 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         :param cursor: the indices of the rows, which must be the next ones in round-robin order.
         :param data: a TensorDict or a list of TensorDicts.
         :param set_cursor: must be True.
-        :raises ValueError: the rows are not the next ones.
+        :raises ValueError: the rows are not the next ones, or a row is more than one step.
         """
         single = isinstance(cursor, int) or (isinstance(cursor, torch.Tensor) and cursor.ndim == 0)
         if isinstance(data, list):
             data = torch.stack(data)
         if single and data.ndim == 0:
             data = data[None]
+        if data.ndim != 1:
+            raise ValueError(f"a row is one step, got rows of batch size {list(data.shape[1:])}: call reshape(-1)")
+        if isinstance(cursor, slice):
+            cursor = range(*cursor.indices(self.max_size))
         places = np.asarray([int(cursor)] if single else cursor, np.int64).reshape(-1)
         newest = self.buffer.last_index[0] if len(self.buffer) else -1
         if not np.array_equal(places, (newest + 1 + np.arange(len(data))) % self.max_size) or not set_cursor:
@@ -193,24 +202,31 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         self.layout = layout
         self._written += len(data)
         self._set_last_cursor(cursor)
-        self._bump_mutation_revision()
+        super()._bump_mutation_revision()
 
     def get(self, index: Any, /, **more: torch.Tensor) -> TensorDict:
         """Returns copies of rows.
 
-        :param index: the indices of the rows.
+        :param index: the indices of the rows, from the end if they are negative; or a slice or mask of all rows.
         :param more: further entries of the TensorDict.
         :raises RuntimeError: the storage is empty.
+        :raises IndexError: a row does not exist.
         """
         if self.layout is None:
             raise RuntimeError("cannot get rows of an empty storage")
+        if isinstance(index, tuple):
+            index = index[0]
         if isinstance(index, torch.Tensor):
             index = array_of(index)
-        elif isinstance(index, slice):
-            index = np.arange(*index.indices(len(self)))
-        elif isinstance(index, range | tuple):
-            index = index if isinstance(index, range) else index[0]
-        return self.layout.tensordict(self.buffer._core.take(np.asarray(index)), **more)
+        size = len(self)
+        rows = np.arange(size)[index] if isinstance(index, slice) else np.asarray(index)
+        if rows.dtype == np.bool_:
+            rows = np.arange(size)[rows]
+        elif rows.size and not 0 <= rows.min() <= rows.max() < size:
+            if not -size <= rows.min() <= rows.max() < size:
+                raise IndexError(f"there are {size} rows, got the index {index}")
+            rows = np.where(rows < 0, rows + size, rows)
+        return self.layout.tensordict(self.buffer._core.take(rows), **more)
 
     def __len__(self) -> int:
         return len(self.buffer)
@@ -224,6 +240,11 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
     def _empty(self) -> None:
         self.buffer.reset()
         self._turn()
+        super()._bump_mutation_revision()
+
+    def _bump_mutation_revision(self) -> None:
+        """Refuses changes in place, which the host makes to a copy of the rows before it calls this."""
+        raise NotImplementedError("stored rows cannot be changed: use TorchRL's storage for that")
 
     def state_dict(self) -> dict[str, Any]:
         """Returns a snapshot of the rows: the contents of the files that :meth:`dumps` writes."""
@@ -271,4 +292,4 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         self.buffer = buffer
         self._turn()
         self.layout = Layout([tuple(key) for key in head["keys"]], head["reward"])
-        self._bump_mutation_revision()
+        super()._bump_mutation_revision()
