@@ -157,7 +157,17 @@ def check_every_change_has_a_number():
     assert len(set(revisions)) == 3
 
 
+def check_collate_functions():
+    for kwargs in ({}, {"alpha": 0.6, "beta": 0.4}):
+        buffer = TensorDictReplayBuffer(20, batch_size=4, collate_fn=lambda data: data.select("action"), **kwargs)
+        buffer.extend(transitions(6))
+        assert {"observation", "next"}.isdisjoint(buffer.sample().keys())
+        buffer.set_storage(buffer.storage)
+        assert "observation" in buffer.sample().keys()  # noqa: SIM118  a TensorDict has keys, not names
+
+
 def check_bad_use():
+    raises(RuntimeError, "batch_size not specified", lambda: TensorDictReplayBuffer(10).sample())
     text = TensorDict({"action": torch.zeros(2), "note": NonTensorData("no tensor", batch_size=[2])}, [2])
     raises(TypeError, "'note' is no tensor", lambda: TensorDictReplayBuffer(10).extend(text))
     several = transitions(6).reshape(3, 2)

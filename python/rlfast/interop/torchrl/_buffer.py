@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import RandomSampler
 from torchrl.data import TensorDictReplayBuffer as Host
+from torchrl.data.replay_buffers.storages import _collate_id
 
 from rlfast.interop.torchrl._convert import array_of
 from rlfast.interop.torchrl._sampler import PrioritizedSampler
@@ -62,7 +63,7 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
             ``"index_generation"``.
         """
         size = self._batch_size if batch_size is None else batch_size
-        if size != self._batch_size or not self._is_plain() or return_info or include_info is not None:
+        if size is None or size != self._batch_size or not self._is_plain() or return_info or include_info is not None:
             return super().sample(batch_size, return_info, include_info)
         with self._replay_lock, self._write_lock:
             if type(self._sampler) is PrioritizedSampler:
@@ -76,6 +77,7 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
         made = self.initialized and not (self._prefetch or self._service_shutdown or self._sample_unit)
         own = isinstance(self._storage, Storage) and type(self._sampler) in (PrioritizedSampler, RandomSampler)
         unchanged = made and not (len(self._transform) or self._pin_memory or self._writer.tracks_generations)
+        unchanged = unchanged and self._collate_fn is _collate_id
         return bool(unchanged and own and self._sample_dependency is None)
 
     def update_tensordict_priority(self, data: Any) -> None:
