@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -146,6 +147,117 @@ def check_steps_online():
     assert mine.episodes[-1].size() == 1
     assert mine.episodes[-1].terminated
     assert mine.sample_transition_batch(9).actions.shape == (9, 1)
+
+
+def online(space, **kwargs):
+    """A buffer of ours and one of d3rlpy's for steps of an environment with observations of this space."""
+
+    class Env(gymnasium.Env):
+        observation_space, action_space = space, gymnasium.spaces.Discrete(3)
+
+    return ReplayBuffer(200, env=Env(), seed=0, **kwargs), host.create_fifo_replay_buffer(200, env=Env(), **kwargs)
+
+
+def walk(pair, lengths, shape=(2,)):
+    """Adds steps to both; the last episode goes on."""
+    number = 0
+    for place, length in enumerate(lengths):
+        if place:
+            for buffer in pair:
+                buffer.clip_episode(terminated=place % 2 == 1)
+        for _ in range(length):
+            number += 1
+            for buffer in pair:
+                buffer.append(np.full(shape, number), number % 3, 0.5 * number)
+
+
+def same_transitions(mine, yours):
+    assert mine.transition_count == yours.transition_count
+    for index in range(yours.transition_count):
+        one, other = (buffer.transition_picker(*buffer.buffer[index]) for buffer in (mine, yours))
+        for field in dataclasses.fields(other):
+            found, wanted = getattr(one, field.name), getattr(other, field.name)
+            np.testing.assert_array_equal(found, wanted, field.name)
+            assert np.asarray(found).dtype == np.asarray(wanted).dtype, field.name
+
+
+def check_the_running_episode():
+    space = gymnasium.spaces.Box(0, 99, (2,), np.float32)
+    for picker in (host.BasicTransitionPicker(), host.MultiStepTransitionPicker(3, 0.9)):
+        mine, yours = online(space, transition_picker=picker)
+        walk((mine, yours), (4, 3, 5))
+        same_transitions(mine, yours)
+        same_episode(mine.episodes[-1], yours.episodes[-1])
+        assert mine.sample_transition_batch(200).observations.shape == (200, 2)
+        assert mine.sample_trajectory_batch(200, 3).observations.shape == (200, 3, 2)
+    mine, yours = online(space)
+    walk((mine, yours), (4, 3, 5))
+    for one in mine.sample_transition_batch(50).transitions:
+        (other,) = (
+            found
+            for found in (yours.transition_picker(*yours.buffer[i]) for i in range(yours.transition_count))
+            if (found.observation == one.observation).all()
+        )
+        np.testing.assert_array_equal(one.rewards_to_go, other.rewards_to_go)
+
+
+def check_frame_stacks_online():
+    space = gymnasium.spaces.Box(0, 255, (4, 6, 6), np.uint8)
+    pair = online(
+        space,
+        transition_picker=host.FrameStackTransitionPicker(4),
+        writer_preprocessor=host.LastFrameWriterPreprocess(),
+    )
+    walk(pair, (4, 3, 5), (4, 6, 6))
+    same_transitions(*pair)
+    assert pair[0].sample_transition_batch(200).observations.shape == (200, 4, 6, 6)
+
+
+def check_preprocessors():
+    class Own(host.BasicWriterPreprocess):
+        def process_observation(self, observation):
+            return (observation[:1] / 255).astype(np.float32)
+
+        def process_action(self, action):
+            return np.eye(3, dtype=np.float32)[int(np.atleast_1d(action)[0])]
+
+        def process_reward(self, reward):
+            return reward / 2 if reward[0] > 1 else reward
+
+    pair = online(gymnasium.spaces.Box(0, 255, (2,), np.uint8), writer_preprocessor=Own())
+    walk(pair, (4, 3, 5))
+    same_transitions(*pair)
+
+
+def check_steps_are_copied():
+    pair = online(gymnasium.spaces.Box(0, 9, (2,), np.float32))
+    observation, action = np.zeros(2, np.float32), np.zeros(1, np.int64)
+    for _ in range(5):
+        for buffer in pair:
+            buffer.append(observation, action, 1.0)
+        observation += 1
+        action += 1
+    same_transitions(*pair)
+    for buffer in pair:
+        raises_value_error(buffer.append, np.zeros(3, np.float32), action, 1.0)
+
+
+def raises_value_error(call, *args):
+    try:
+        call(*args)
+    except ValueError:
+        return
+    raise AssertionError("no ValueError")
+
+
+def check_writing_at_termination():
+    pair = online(gymnasium.spaces.Box(0, 99, (2,), np.float32), write_at_termination=True)
+    walk(pair, (4, 3, 5))
+    same_transitions(*pair)
+    assert pair[0].transition_count == 4 + 2
+    for buffer in pair:
+        buffer.clip_episode(terminated=True)
+    same_transitions(*pair)
 
 
 def check_the_oldest_go():

@@ -14,4 +14,4 @@ def test_d3rlpy(check):
 
 
 def test_there_is_something_to_check():
-    assert len(checks(DRIVER)) == 10
+    assert len(checks(DRIVER)) == 15

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -26,11 +27,21 @@ __all__ = ["ReplayBuffer"]
 Index = NDArray[np.int64]
 
 
-def _ours(observation: Any, dtypes: Sequence[Any]) -> Any:
-    """Converts an observation of d3rlpy to an array, or, if it is a tuple, to a dict of arrays."""
-    if isinstance(observation, list | tuple):
-        return {str(i): np.asarray(part, dtypes[i]) for i, part in enumerate(observation)}
-    return np.asarray(observation, dtypes[0])
+def _ours(observation: Any, signature: Any) -> Any:
+    """Copies an observation of d3rlpy to an array, or, if it is a tuple, to a dict of arrays."""
+    several = isinstance(observation, list | tuple)
+    parts = [
+        np.array(np.broadcast_to(np.asarray(part, dtype), shape))
+        for part, dtype, shape in zip(
+            observation if several else [observation], signature.dtype, signature.shape, strict=True
+        )
+    ]
+    return {str(i): part for i, part in enumerate(parts)} if several else parts[0]
+
+
+def _array(value: Any, signature: Any) -> Any:
+    """Converts a number to an array ``[1]``, as d3rlpy's writer does before it calls the preprocessor."""
+    return value if isinstance(value, np.ndarray) and value.ndim else np.array([value], signature.dtype[0])
 
 
 def _theirs(column: Any, dtype: Any = None) -> Any:
@@ -44,9 +55,12 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
 
     d3rlpy has no transition for the last step of a truncated episode, which has no next observation. Such a row has
     the priority 0, so that it is never drawn; all others have the priority 1.
+
+    :ivar steps: the steps of the running episode that have no row yet: observation, action and reward.
     """
 
     def __init__(self, limit: int, seed: int | None) -> None:
+        self.steps: deque[tuple[Any, Any, Any]] = deque()
         self.rows = PrioritizedReplayBuffer(limit, alpha=1.0, beta=0.0, weight_norm=False, seed=seed)
 
     def write(self, step: tuple[Any, Any, Any], following: tuple[Any, Any, Any] | None, terminated: bool) -> None:
@@ -63,6 +77,20 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
         if row["truncated"]:
             self.rows.weight[index] = 0.0
 
+    def write_steps(self) -> None:
+        """Appends rows for all steps that have a next step."""
+        while len(self.steps) > 1:
+            self.write(self.steps.popleft(), self.steps[0], terminated=False)
+
+    def end(self, terminated: bool) -> None:
+        """Appends rows for all steps, the last of which ends the episode.
+
+        :param terminated: whether the environment terminated the episode; else it is truncated.
+        """
+        self.write_steps()
+        if self.steps:
+            self.write(self.steps.pop(), None, terminated=terminated)
+
     def append(self, episode: Any, index: int) -> None:
         """Not supported: :class:`ReplayBuffer` adds episodes and steps.
 
@@ -77,12 +105,24 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
     def __len__(self) -> int:
         return self.transition_count
 
+    def rewards(self, rows: Index) -> NDArray[np.float32]:
+        """Returns the rewards ``[T, 1]`` of an episode's last rows, and of the step that has no row yet."""
+        rewards: NDArray[np.float64] = self.rows.rew[rows]
+        if not self.rows.done[rows[-1]]:
+            rewards = np.append(rewards, self.steps[0][2])
+        return rewards.astype(np.float32)[:, None]
+
     def _episode(self, rows: Index) -> Any:
         fields = self.rows[rows]
+        steps = Batch(obs=fields.obs, act=fields.act)
+        if not fields.done[-1]:
+            obs, act, _ = self.steps[0]
+            newest = Batch(obs=obs, act=act)
+            steps = tree.map_leaves(lambda column, last: np.concatenate((column, last[None])), steps, newest)
         return host.Episode(
-            observations=_theirs(fields.obs),
-            actions=fields.act,
-            rewards=fields.rew.astype(np.float32)[:, None],
+            observations=_theirs(steps.obs),
+            actions=steps.act,
+            rewards=self.rewards(rows),
             terminated=bool(fields.terminated[-1]),
         )
 
@@ -127,7 +167,7 @@ class _Transitions(Sequence[Any]):
             return [self[i] for i in range(*place.indices(len(self)))]
         row = self._batch[place]
         rows, at = self._rows.around(int(self._index[place]))
-        rewards = self._rows.rows.rew[rows[at:]].astype(np.float32)[:, None]
+        rewards = self._rows.rewards(rows[at:])
         return host.Transition(
             observation=_theirs(row.obs),
             action=row.act,
@@ -150,15 +190,26 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
     :param limit: the capacity in steps. Each takes a row, also the last one of a truncated episode.
     :param seed: the seed of the draws; None draws one from ``np.random``.
     :param writer_preprocessor: as in d3rlpy's class.
+    :param write_at_termination: whether the steps of an episode are added when it ends.
     :param kwargs: further arguments of d3rlpy's class except ``buffer``: ``env``, ``episodes``, ``transition_picker``,
         ``trajectory_slicer``, signatures, ``action_space`` and ``action_size``.
     """
 
-    def __init__(self, limit: int, *, seed: int | None = None, writer_preprocessor: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        limit: int,
+        *,
+        seed: int | None = None,
+        writer_preprocessor: Any = None,
+        write_at_termination: bool = False,
+        **kwargs: Any,
+    ) -> None:
         self._rows = _Rows(limit, seed)
         self._preprocessor = writer_preprocessor or host.BasicWriterPreprocess()
-        self._pending: tuple[Any, Any, Any] | None = None
+        self._at_once = not write_at_termination
         super().__init__(self._rows, writer_preprocessor=self._preprocessor, **kwargs)
+        made = self._writer  # it has the signatures of what the preprocessor returns
+        self._processed = made._observation_signature, made._action_signature, made._reward_signature
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def append(self, observation: Any, action: Any, reward: Any) -> None:
@@ -168,25 +219,23 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         :param action: the action.
         :param reward: the reward.
         """
-        shown = self._preprocessor.process_observation(observation)
-        step = self._step(shown, self._preprocessor.process_action(action), self._preprocessor.process_reward(reward))
-        if self._pending is not None:
-            self._rows.write(self._pending, step, terminated=False)
-        self._pending = step
+        prepare, (observed, acted, rewarded) = self._preprocessor, self._processed
+        act = prepare.process_action(_array(action, acted))
+        rew = prepare.process_reward(_array(reward, rewarded))
+        self._rows.steps.append(self._step(prepare.process_observation(observation), act, rew, observed, acted))
+        if self._at_once:
+            self._rows.write_steps()
 
-    def _step(self, observation: Any, action: Any, reward: Any) -> tuple[Any, Any, Any]:
-        info = self._dataset_info
-        act = np.asarray(action, info.action_signature.dtype[0]).reshape(info.action_signature.shape[0] or (1,))
-        return _ours(observation, info.observation_signature.dtype), act, float(np.asarray(reward).reshape(()))
+    def _step(self, observation: Any, action: Any, reward: Any, observed: Any, acted: Any) -> tuple[Any, Any, Any]:
+        act = np.array(action, acted.dtype[0]).reshape(acted.shape[0] or (1,))
+        return _ours(observation, observed), act, float(np.asarray(reward).reshape(()))
 
     def clip_episode(self, terminated: bool) -> None:
         """Ends the running episode.
 
         :param terminated: whether the environment terminated it; else it is truncated.
         """
-        if self._pending is not None:
-            self._rows.write(self._pending, None, terminated=terminated)
-        self._pending = None
+        self._rows.end(terminated)
 
     def append_episode(self, episode: Any) -> None:
         """Adds a complete episode, after the running one was ended as truncated.
@@ -195,12 +244,12 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         """
         self.clip_episode(terminated=False)
         observations, several = episode.observations, isinstance(episode.observations, list | tuple)
+        info = self._dataset_info
         for i in range(episode.size()):
             shown = tuple(part[i] for part in observations) if several else observations[i]
-            step = self._step(shown, episode.actions[i], episode.rewards[i])
-            if self._pending is not None:
-                self._rows.write(self._pending, step, terminated=False)
-            self._pending = step
+            signatures = info.observation_signature, info.action_signature
+            self._rows.steps.append(self._step(shown, episode.actions[i], episode.rewards[i], *signatures))
+            self._rows.write_steps()
         self.clip_episode(episode.terminated)
 
     # -- reading -----------------------------------------------------------------------------------------------------
