@@ -51,7 +51,7 @@ class ReplayBuffer:
     :param buffer_size: the capacity in transitions, over all environments.
     :param observation_space: that of one environment: ``Box``, ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
     :param action_space: that of one environment, of the same kinds.
-    :param device: the device of the sampled tensors; ``"auto"`` is the GPU if there is one.
+    :param device: the device of the sampled tensors; the CPU if it is ``"auto"`` or a GPU, and there is none.
     :param n_envs: the number of environments that step together.
     :param optimize_memory_usage: accepted; memory is always saved.
     :param handle_timeout_termination: whether the ``dones`` that ``add`` is given include timeouts, which ``infos``
@@ -78,15 +78,17 @@ class ReplayBuffer:
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
     ) -> None:
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
+        wanted = torch.device("cuda" if device == "auto" else device)
+        absent = wanted.type == "cuda" and not torch.cuda.is_available()
+        obs, act = _observation(observation_space), _action(action_space)
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.observation_space, self.action_space = observation_space, action_space
-        self.device, self.n_envs = torch.device(device), n_envs
+        self.obs_shape, self.action_dim = obs.shape, act.shape[0]
+        self.device, self.n_envs = torch.device("cpu") if absent else wanted, n_envs
         self.optimize_memory_usage = optimize_memory_usage
         self.handle_timeout_termination = handle_timeout_termination
         self.full = False
-        self._columns = Columns(self.buffer_size, n_envs, _observation(observation_space), _action(action_space))
+        self._columns = Columns(self.buffer_size, n_envs, obs, act)
 
     @property
     def pos(self) -> int:
@@ -119,6 +121,14 @@ class ReplayBuffer:
         timeouts = _timeouts(infos) if self.handle_timeout_termination else 0.0
         self._columns.add(obs, next_obs, action, reward, done, timeouts)
         self.full = self.full or self.pos == 0
+
+    def extend(self, *columns: Any) -> None:
+        """Adds several steps, one after the other.
+
+        :param columns: the arguments of :meth:`add`, with the steps along a further first axis.
+        """
+        for step in zip(*columns, strict=True):
+            self.add(*step)
 
     def reset(self) -> None:
         """Deletes all transitions."""

@@ -52,6 +52,20 @@ def test_samples_are_what_was_added(obs, act, envs, saving, timeouts):
     assert seen == set(range(9 if saving else 8, 20))
 
 
+def test_several_steps_at_once():
+    stream = list(steps(BOX, DISCRETE, 2, 5))
+    one, other = (ReplayBuffer(20, BOX, DISCRETE, "cpu", 2) for _ in range(2))
+    for step in stream:
+        one.add(*step)
+    other.extend(*(list(column) for column in zip(*stream, strict=True)))
+    assert (other.obs_shape, other.action_dim, other.pos) == (BOX.shape, 1, 5)
+    np.random.seed(0)
+    drawn = one.sample(30)
+    np.random.seed(0)
+    for part, same in zip(drawn, other.sample(30), strict=True):
+        assert torch.equal(part, same)
+
+
 def test_it_goes_on_from_a_pickle():
     rb = ReplayBuffer(12, BOX, DISCRETE, "cpu", handle_timeout_termination=False)
     for step in steps(BOX, DISCRETE, 1, 15):
@@ -91,3 +105,4 @@ def test_the_device():
     assert {part.device.type for part in rb.sample(2)} == {"meta"}
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     assert ReplayBuffer(4, BOX, DISCRETE).device.type == automatic
+    assert ReplayBuffer(4, BOX, DISCRETE, "cuda").device.type == automatic
