@@ -114,7 +114,11 @@ def check_other_layouts():
         {"state": torch.rand(6, 2), "next": {"state": torch.rand(6, 2), "reward": torch.rand(6, 3)}}, [6]
     )
     ends = TensorDict({"next": {"reward": torch.rand(6, 1).double(), "done": torch.rand(6, 1) < 0.5}}, [6])
-    for data in (plain, unusual, ends):
+    flat, numbers = transitions(6), transitions(6)
+    for name in ("done", "terminated", "truncated"):
+        flat["next", name] = flat["next", name].squeeze(-1)
+        numbers["next", name] = numbers["next", name].to(torch.uint8)
+    for data in (plain, unusual, ends, flat, numbers):
         storage = Storage(6)
         buffer = ReplayBuffer(storage=storage)
         buffer.extend(data)

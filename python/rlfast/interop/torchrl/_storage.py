@@ -30,7 +30,7 @@ class Layout:
         """Makes the mapping.
 
         :param keys: the keys of all leaves.
-        :param reward: the dtype of the reward, if it is a single number; else None.
+        :param reward: the dtype of the reward, if it and the flags are single numbers, as usual; else None.
         """
         self.keys, self.reward = keys, np.dtype(reward) if reward else None
         following = {key[1:] for key in keys if key[0] == "next"}
@@ -57,7 +57,10 @@ class Layout:
         if not keys:
             raise ValueError("there is nothing to store in a TensorDict without entries")
         reward = tensordict.get(("next", "reward"), None)
-        if reward is None or reward[..., 0].ndim != tensordict.ndim or reward.shape[-1] != 1:
+        flags = [tensordict[("next", name)] for name in _ENDS if ("next", name) in keys]
+        shape = (*tensordict.batch_size, 1)
+        usual = all(flag.shape == shape and flag.dtype == torch.bool for flag in flags)
+        if reward is None or reward.shape != shape or not usual:
             return cls(keys, None)
         return cls(keys, str(reward.dtype).removeprefix("torch."))
 
