@@ -78,7 +78,7 @@ def _replace(
         return
     with graph.inserting_before(node):
         operator = torch.ops.rlfast.product.default
-        result = graph.call_function(operator, (a, b) if bias is None else (a, b, bias))
+        result = graph.call_function(operator, (a, b, bias))
         result.meta["val"] = node.meta["val"]
         if added is not None:
             result = graph.call_function(torch.ops.aten.add.Tensor, (result, added))
