@@ -46,7 +46,10 @@ def test_large_products_are_replaced_and_compute_the_same(function, shapes, name
     operands = [torch.randn(*shape) for shape in shapes]
     graph, found = replaced(function, *operands)
     assert found == names
-    torch.testing.assert_close(graph(*operands), function(*operands))
+    expected = function(*operands)
+    torch.testing.assert_close(graph(*operands), expected)
+    computed = [node.meta["val"] for node in graph.graph.nodes if node.op == "call_function"]
+    assert all(value.shape == expected.shape for value in computed)  # what later passes read
 
 
 def test_products_of_other_numbers_stay():
@@ -60,14 +63,43 @@ def test_a_size_that_may_vary_counts_as_in_the_first_call():
     assert graph(torch.ones(7, 3), torch.ones(3, 4)).tolist() == [[3.0] * 4] * 7
 
 
-def test_the_graph_of_an_update_has_them():
-    from torch._inductor.utils import run_and_get_code
+def test_a_size_that_may_vary_stays_so():
+    from rlfast.policy.components.graph_products import QuickProducts
 
-    x, weight = torch.ones(2, 3), torch.ones(3, 4)
-    update = CompiledUpdate(lambda a, b: torch.relu(a @ b), list)
-    result, code = run_and_get_code(update, x, weight)
-    assert result.tolist() == [[3.0] * 4] * 2
-    assert "extern_kernels.rlfast_product(" in code[0]
+    graph = make_fx(torch.mm, tracing_mode="symbolic")(torch.ones(2, 3), torch.ones(3, 4))
+    (product,) = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
+    guards = product.meta["val"].shape[0].node.shape_env.guards
+    before = len(guards)
+    QuickProducts()(graph.graph)
+    assert len(guards) == before  # another size needs no other graph
+
+
+def test_a_size_that_no_call_has_told_counts_as_none():
+    def product(x, weight):
+        return x[x[:, 0] > 0] @ weight
+
+    names = replaced(product, torch.ones(2, 3), torch.ones(3, 8), tracing_mode="symbolic")[1]
+    assert names == ["aten.mm.default"]
+
+
+def test_the_operator_makes_shapes_without_numbers():
+    product = torch.ops.rlfast.product
+    a, b = torch.empty(5, 2, 3, device="meta"), torch.empty(5, 3, 4, device="meta")
+    assert product(a, b).shape == product(a, b, torch.empty(4, device="meta")).shape == (5, 2, 4)
+
+
+def test_the_graph_of_an_update_has_them():
+    from torch._inductor.utils import fresh_inductor_cache, run_and_get_code
+
+    def update(a, b, bias):
+        return torch.addmm(bias, a[0], b[0]), torch.bmm(a, b)  # no further kernels: no C++ is compiled
+
+    torch.manual_seed(0)
+    operands = [torch.randn(*shape) for shape in ((5, 2, 3), (5, 3, 4), (4,))]
+    with fresh_inductor_cache():  # a graph of an earlier run would not be lowered again
+        results, code = run_and_get_code(CompiledUpdate(update, list), *operands)
+    torch.testing.assert_close(results, update(*operands))
+    assert code[0].count("extern_kernels.rlfast_product(") == 2
 
 
 def test_graphs_are_as_before_where_it_is_not_quicker(monkeypatch):
@@ -78,9 +110,9 @@ def test_graphs_are_as_before_where_it_is_not_quicker(monkeypatch):
     assert compiled_update.pass_options("eager") == {}
     assert isinstance(compiled_update.pass_options("inductor")["options"][key], QuickProducts)
     uuids = [QuickProducts().uuid()]
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     uuids.append(QuickProducts().uuid())
     monkeypatch.setattr(products, "is_quicker", lambda: False)
     uuids.append(QuickProducts().uuid())
-    assert key not in compiled_update.pass_options("inductor")["options"]
+    assert compiled_update.pass_options("inductor")["options"] == {"size_asserts": False, "alignment_asserts": False}
     assert len({*uuids}) == 3  # a cached graph is not taken for another
