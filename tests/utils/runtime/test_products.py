@@ -1,3 +1,5 @@
+import platform
+
 import pytest
 import torch
 from torch import nn
@@ -92,9 +94,14 @@ def test_a_gradient_of_one_number_everywhere(quicker):
 def test_only_gradients_that_are_asked_for_are_multiplied(quicker):
     x, weight, bias = tensors((5, 3), (7, 3), (7,))
     products.linear(x.detach(), weight, bias).sum().backward()
-    assert len(quicker) == 2
+    assert quicker == [((5, 3), (3, 7)), ((3, 5), (5, 7))]
+    quicker.clear()
+    products.linear(x, weight.detach(), bias).sum().backward()
+    assert quicker == [((5, 3), (3, 7)), ((5, 7), (7, 3))]
     with torch.no_grad():
-        assert not products.linear(x, weight, bias).requires_grad
+        y = products.linear(x, weight, bias)
+    assert not y.requires_grad
+    torch.testing.assert_close(y, functional.linear(x, weight, bias).detach())
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script")  # of PyTorch, where it differentiates forward
@@ -114,9 +121,12 @@ def test_what_has_to_see_torchs_product_gets_it(quicker):
 
 def test_small_products_are_left_to_torch(quicker, monkeypatch):
     monkeypatch.setattr(products, "LEAST", 5 * 3 * 7)
-    x, weight, ensemble = tensors((5, 3), (7, 3), (2, 3, 7))
-    products.linear(x[:4], weight, None)
-    products.ensemble_linear(x[:4].expand(2, 4, 3), ensemble, None)
+    x, weight, ensemble, bias = tensors((5, 3), (7, 3), (2, 3, 7), (2, 1, 7))
+    y = products.linear(x[:4], weight, bias[0, 0])
+    torch.testing.assert_close(y, functional.linear(x[:4], weight, bias[0, 0]))
+    few = x[:4].expand(2, 4, 3)
+    torch.testing.assert_close(products.ensemble_linear(few, ensemble, bias), torch.bmm(few, ensemble) + bias)
+    products.ensemble_linear(few, ensemble, None)
     assert quicker == []
     products.linear(x, weight, None)
     products.ensemble_linear(x.expand(2, 5, 3), ensemble, None)
@@ -143,6 +153,31 @@ def test_layers_in_order_are_those_of_torch(quicker):
         lambda x, *_: products.sequential(layers, x), lambda x, *_: layers(x), [x, *layers.parameters()]
     )
     assert len(quicker) == 2 * 3
+
+
+class Twice(nn.Sequential):
+    def forward(self, x):
+        return super().forward(super().forward(x))
+
+
+def test_layers_of_a_subclass_are_called_as_it_wants(quicker):
+    layers, (x,) = Twice(nn.Linear(3, 3)), tensors((5, 3))
+    torch.testing.assert_close(products.sequential(layers, x), layers(x))
+    assert quicker == []
+
+
+@pytest.mark.parametrize(("compiles", "is_quicker"), [(True, True), (False, False)])
+def test_layers_are_called_together_in_graphs_and_where_torchs_own_is_as_quick(
+    quicker, monkeypatch, compiles, is_quicker
+):
+    called, forward = [], nn.Sequential.forward
+    monkeypatch.setattr(nn.Sequential, "forward", lambda layers, x: called.append(layers) or forward(layers, x))
+    monkeypatch.setattr(products, "is_compiling", lambda: compiles)
+    monkeypatch.setattr(products, "is_quicker", lambda: is_quicker)
+    layers = nn.Sequential(nn.Linear(3, 7))
+    assert products.sequential(layers, torch.ones(5, 3)).shape == (5, 7)
+    assert called == [layers]
+    assert quicker == []
 
 
 @pytest.mark.parametrize("part", [lambda layers: layers, lambda layers: layers[0]], ids=["all", "layer"])
@@ -191,22 +226,34 @@ def test_a_network_whose_layers_are_large_has_them_multiplied_so(quicker, monkey
 
 
 @pytest.mark.parametrize(
-    ("processor", "capability", "expected"),
+    ("processor", "family"),
     [
-        (ZEN5, "AVX512", True),
-        (ZEN5, "AVX2", False),
-        (ZEN5.replace("26", "25"), "AVX512", False),
-        (ZEN5.replace("AuthenticAMD", "GenuineIntel"), "AVX512", False),
-        ("AMD64 Family 26 Model 2 Stepping 1, AuthenticAMD", "AVX512", True),
-        ("AuthenticAMD", "AVX512", False),
-        ("AuthenticAMD family unknown", "AVX512", False),
-        ("", "AVX512", False),
+        (ZEN5, 26),
+        (ZEN5.replace("26", "25"), 25),
+        (ZEN5.replace("26", "27"), 27),
+        (ZEN5.replace("AuthenticAMD", "GenuineIntel"), 0),
+        ("AMD64 Family 26 Model 2 Stepping 1, AuthenticAMD", 26),
+        ("AuthenticAMD", 0),
+        ("AuthenticAMD family unknown", 0),
+        ("", 0),
     ],
 )
-def test_the_processors_on_which_it_is_quicker(monkeypatch, processor, capability, expected):
+def test_the_processors_on_which_it_is_quicker(monkeypatch, processor, family):
     monkeypatch.setattr(products, "_processor", lambda: processor)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    assert products.is_quicker.__wrapped__() is expected
+    assert products._amd_family(processor) == family
+    for capability, has in (("AVX512", True), ("AVX2", False)):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
+        assert products.is_quicker.__wrapped__() is (has and family >= 26)
+
+
+def test_what_the_system_says_of_the_processor(monkeypatch, tmp_path):
+    listed = tmp_path / "cpuinfo"
+    monkeypatch.setattr(products, "Path", {"/proc/cpuinfo": listed}.__getitem__)
+    monkeypatch.setattr(platform, "processor", lambda: "another system")
+    assert products._processor() == "another system"
+    for further in ("", "\n" + ZEN5.replace(": 0", ": 1") + "\n" + ZEN5.replace(": 0", ": 2") + "\n"):
+        listed.write_text(ZEN5 + further, encoding="utf-8")
+        assert products._processor().strip() == ZEN5.strip()  # the first of all
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])
@@ -241,9 +288,19 @@ def test_on_several_threads_only_larger_products_suit(monkeypatch):
 def test_products_into_given_memory(monkeypatch, threads, shapes):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     a, b = (x.detach() for x in tensors(*shapes))
-    out = torch.empty(*a.shape[:-1], 4)
+    out, by_engine, engines = torch.empty(*a.shape[:-1], 4), [], _core.multiply
+    monkeypatch.setattr(_core, "multiply", lambda *operands: by_engine.append(True) or engines(*operands))
     assert products.multiplied(a, b, torch.arange(4.0), out=out) is out
     torch.testing.assert_close(out, a @ b + torch.arange(4.0))
+    assert by_engine == [True] * (threads == 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_for_another_number_of_products_is_refused(monkeypatch, threads):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    a, b = (x.detach() for x in tensors((2, 5, 3), (2, 3, 4)))
+    with pytest.raises(ValueError if threads == 2 else _core.SchemaMismatch):
+        products.multiplied(a, b, out=torch.empty(3, 5, 4))
 
 
 def test_the_engine_refuses_what_is_no_product():
