@@ -94,6 +94,7 @@ AREAS = {
         ("tests/policy",),
         (*GRAPHS, "test_foreign", "learns_a_chain"),
     ),
+    "products": Area(("rlfast/utils/runtime/products.py",), ("tests/utils/runtime/test_products.py",)),
     "algorithms": Area(("rlfast/policy/modelfree/*.py",), ("tests/policy/modelfree",), (*GRAPHS, "learns_a_chain")),
 }
 
