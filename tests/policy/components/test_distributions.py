@@ -14,7 +14,7 @@ from torch import nn
 from rlfast.data import Batch
 from rlfast.functional import Categorical, DiagonalNormal
 from rlfast.policy import PPOPolicy
-from rlfast.policy.components.distributions import draw, takes_a_tuple
+from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.discrete import Actor, Critic
@@ -238,3 +238,28 @@ def test_generators_of_gpus_are_kept_where_gpus_are_in_use(is_initialized, kept,
     draw(td.Normal(0.0, 1.0), torch.Generator().manual_seed(0))
     torch.set_rng_state(state)
     assert asked == [kept]
+
+
+LOGITS = torch.tensor([[-1.0], [0.5], [2.0]])
+
+
+@pytest.mark.parametrize("act", [torch.tensor([0, 1, 1]), torch.tensor([[0], [1], [1]]), torch.tensor([0.0, 1.0, 1.0])])
+@pytest.mark.parametrize(
+    "dist",
+    [
+        td.Bernoulli(logits=LOGITS),
+        td.Bernoulli(logits=LOGITS[:, 0]),
+        td.Independent(td.Bernoulli(logits=LOGITS), 1),
+        td.Independent(td.Independent(td.Bernoulli(logits=LOGITS[:, 0]), 0), 0),
+    ],
+    ids=["a column", "rows", "independent", "twice independent"],
+)
+def test_log_probabilities_of_integers_and_of_other_axes_of_length_1(dist, act):
+    expected = dist.log_prob(act.reshape(dist.batch_shape + dist.event_shape).float())
+    assert torch.equal(log_prob_of(dist, act), expected)
+
+
+def test_actions_of_other_sizes_are_left_to_the_distribution():
+    dist = td.Normal(torch.zeros(3, 1), 1.0)
+    assert log_prob_of(dist, torch.zeros(3, 2)).shape == (3, 2)  # one deviation for two dimensions
+    assert log_prob_of(td.Normal(0.0, 1.0), torch.zeros(1)).shape == (1,)

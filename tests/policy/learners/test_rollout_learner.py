@@ -14,7 +14,7 @@ from policy.learners.given import calls_of
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import Categorical, DiagonalNormal
-from rlfast.policy import A2CPolicy, PGPolicy, PPOPolicy
+from rlfast.policy import A2CPolicy, NPGPolicy, PGPolicy, PPOPolicy, TRPOPolicy
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.learners.rollout_learner import RolloutLearner
 from rlfast.policy.stats import TrainingStats
@@ -377,3 +377,28 @@ def test_binary_actions_may_be_stored_as_any_numbers(kind, dtype):
         return weights(policy)
 
     assert torch.equal(learned(dtype), learned(np.float32))
+
+
+@pytest.mark.parametrize("kind", [A2CPolicy, NPGPolicy, PGPolicy, PPOPolicy, TRPOPolicy])
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.filterwarnings("ignore:the actor gives 1 numbers")
+def test_a_choice_of_two_by_bernoulli_is_learned_from_integers_as_from_what_it_draws(kind, hooked):
+    def learned(shape, dtype):
+        torch.manual_seed(0)
+        nets = {"actor": Actor(Net(2, hidden_sizes=[4]), 1, softmax_output=False)}
+        if kind.has_critic:
+            nets["critic"] = Critic(Net(2, hidden_sizes=[4]))
+        how = {"dist_fn": lambda logits: Bernoulli(logits=logits), "action_scaling": False}
+        policy = kind(**nets, **how, optim=adam(0.1), action_space=Discrete(2))
+        if hooked:
+            policy.register_forward_hook(lambda *_: None)
+        policy.seed(0)
+        buffer, rng = ReplayBuffer(6), np.random.default_rng(0)
+        for t in range(6):
+            act, obs = np.full(shape, t % 2, dtype), rng.normal(size=(2, 2)).astype(np.float32)
+            flags = {"terminated": t == 5, "truncated": False}
+            buffer.add(Batch(obs=obs[0], act=act, rew=float(t), obs_next=obs[1], info={}, **flags))
+        policy.update(0, buffer, batch_size=3, repeat=2)
+        return weights(policy)
+
+    assert torch.equal(learned((), np.int64), learned((1,), np.float32))

@@ -4,7 +4,7 @@ from typing import Any, get_origin
 
 import torch
 from torch import nn
-from torch.distributions import Distribution
+from torch.distributions import Bernoulli, Distribution, Independent
 
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical, SquashedNormal
 
@@ -61,3 +61,25 @@ def draw(dist: Distribution, stream: torch.Generator | None) -> Any:
     with torch.random.fork_rng(devices):  # other distributions draw from torch's global generators
         torch.manual_seed(int(torch.randint(2**62, (), generator=stream)))
         return dist.sample()
+
+
+def log_prob_of(dist: Distribution, act: torch.Tensor) -> torch.Tensor:
+    """Return the log-probabilities of actions as a buffer has them, which may have integers where the distribution
+    draws floats, or lack its axes of length 1, after random actions or in data of others.
+
+    :param dist: the distribution of B rows.
+    :param act: actions, ``[B, ...]``.
+    :return: what ``dist.log_prob`` returns.
+
+    >>> log_prob_of(Bernoulli(torch.tensor([[0.5], [0.25]])), torch.tensor([0, 1])).exp().tolist()
+    [[0.5], [0.25]]
+    """
+    shape = dist.batch_shape + dist.event_shape
+    if act.shape != shape and act.shape[:1] == shape[:1] and act.numel() == shape.numel():
+        act = act.reshape(shape)  # [B] beside [B, 1] would be broadcast to [B, B]
+    inner = dist
+    while isinstance(inner, Independent):
+        inner = inner.base_dist
+    if isinstance(inner, Bernoulli):
+        act = act.to(inner.logits.dtype)  # its logarithm takes nothing but floats
+    return dist.log_prob(act)

@@ -6,6 +6,7 @@ import torch
 
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
+from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistribution
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.optim import descend
@@ -48,7 +49,7 @@ class ClippedLearner(RolloutLearner):
         act, logp_old_B, adv_B, returns_B, v_s_B = columns
         if self.norm_adv:
             adv_B = normalize(adv_B)
-        clip_loss = clipped_surrogate_loss(dist.log_prob(act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
+        clip_loss = clipped_surrogate_loss(log_prob_of(dist, act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
         value_B = self.critic(obs).flatten()
         vf_loss = value_loss(value_B, returns_B, v_s_B if self.value_clip else None, self.eps_clip)
         loss = clip_loss + self.vf_coef * vf_loss

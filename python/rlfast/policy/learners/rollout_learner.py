@@ -15,7 +15,7 @@ from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_distribution
-from rlfast.policy.components.distributions import draw, takes_a_tuple
+from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
 from rlfast.policy.components.memory.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
 from rlfast.policy.components.network_checks import check_networks, check_output
@@ -232,12 +232,12 @@ class RolloutLearner(BasePolicy):
 
     def _log_probs(self, rollout: Any, size: int) -> torch.Tensor:
         if self._has_custom_forward():
-            return self._dist_by_forward(rollout).log_prob(rollout.act)
+            return log_prob_of(self._dist_by_forward(rollout), rollout.act)
         obs, state, mask = self.network_obs(rollout.obs), rollout.get("state"), action_mask(rollout.obs)
         dists = (
             (part, self._dist_at(obs[part], rows_of(state, part), rows_of(mask, part))) for part in self._parts(size)
         )
-        return torch.cat([dist.log_prob(rollout.act[part]) for part, dist in dists])
+        return torch.cat([log_prob_of(dist, rollout.act[part]) for part, dist in dists])
 
     def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
         """Learn from one roll-out; see :meth:`BasePolicy.update`.

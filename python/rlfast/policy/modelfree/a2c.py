@@ -8,6 +8,7 @@ from torch import nn
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss, value_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
 from rlfast.policy.modelfree.pg import PGPolicy
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
@@ -128,7 +129,7 @@ class A2CPolicy(RolloutLearner):
         """Do one gradient step on the loss of a minibatch."""
         dist = distribution()
         act, adv_B, returns_B = columns
-        actor_loss = policy_gradient_loss(dist.log_prob(act), adv_B)
+        actor_loss = policy_gradient_loss(log_prob_of(dist, act), adv_B)
         vf_loss = value_loss(self.critic(obs).flatten(), returns_B)
         ent_loss = dist.entropy().mean()
         loss = actor_loss + self.vf_coef * vf_loss - self.ent_coef * ent_loss

@@ -8,6 +8,7 @@ from torch import nn
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.learners.natural_gradient_learner import NaturalGradientLearner
 from rlfast.policy.learners.rollout_learner import TDistFn, TDistribution
 from rlfast.policy.modelfree.a2c import A2CPolicy
@@ -126,6 +127,6 @@ class NPGPolicy(NaturalGradientLearner):
     def actor_step(self, distribution: TDistribution, *columns: torch.Tensor) -> dict[str, torch.Tensor]:
         """Take one step of a fixed size."""
         act, adv_B = columns
-        step = self.natural_step(distribution, lambda dist: policy_gradient_loss(dist.log_prob(act), adv_B))
+        step = self.natural_step(distribution, lambda dist: policy_gradient_loss(log_prob_of(dist, act), adv_B))
         kl, _ = step.take(self.actor_step_size)
         return {"actor_loss": step.loss, "kl": kl}

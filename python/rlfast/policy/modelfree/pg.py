@@ -9,6 +9,7 @@ from torch import nn
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.components.returns import Index
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
 from rlfast.utils.arguments.validation import UnitFloat, validate_arguments
@@ -131,6 +132,6 @@ class PGPolicy(RolloutLearner):
     ) -> dict[str, torch.Tensor]:
         """Do one gradient step on the loss of a minibatch."""
         act, returns_B = columns
-        loss = policy_gradient_loss(distribution().log_prob(act), returns_B)
+        loss = policy_gradient_loss(log_prob_of(distribution(), act), returns_B)
         descend(loss, self.optim)
         return {"loss": loss.detach()}

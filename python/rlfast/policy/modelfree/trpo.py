@@ -8,6 +8,7 @@ from torch import nn
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import surrogate_loss
 from rlfast.policy.base import TLearningRateScheduler
+from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.learners.natural_gradient_learner import NaturalGradientLearner
 from rlfast.policy.learners.rollout_learner import TDistFn, TDistribution
 from rlfast.policy.modelfree.npg import NPGPolicy, NPGTrainingStats
@@ -120,7 +121,7 @@ class TRPOPolicy(NaturalGradientLearner):
     def actor_step(self, distribution: TDistribution, *columns: torch.Tensor) -> dict[str, torch.Tensor]:
         """Take the longest step that is found within the trust region."""
         act, logp_old_B, adv_B = columns
-        step = self.natural_step(distribution, lambda dist: surrogate_loss(dist.log_prob(act), logp_old_B, adv_B))
+        step = self.natural_step(distribution, lambda dist: surrogate_loss(log_prob_of(dist, act), logp_old_B, adv_B))
         curvature = step.direction.dot(step.fisher_product(step.direction))
         size = (2 * self.max_kl / curvature).sqrt()
         for _ in range(self.max_backtracks if curvature > 0 else 0):
