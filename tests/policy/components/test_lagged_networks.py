@@ -28,9 +28,10 @@ def assert_follows(target, source):
     before = [p.detach().clone() for p in target.parameters()]
     LaggedNetworks.soft_update(target, source, 0.5)
     for old, now, aim in zip(before, target.parameters(), source.parameters(), strict=True):
-        torch.testing.assert_close(now.detach(), old + (aim.detach() - old) / 2)
+        assert now.dtype == old.dtype
+        torch.testing.assert_close(now.detach(), old + (aim.detach().to(old.dtype) - old) / 2)
     for now, aim in zip(target.buffers(), source.buffers(), strict=True):
-        assert torch.equal(now, aim)
+        assert torch.equal(now, aim.to(now.dtype))
 
 
 def replaced_parameter(target, source):
@@ -69,6 +70,14 @@ def other_dtype(target, source):
     source.double()
 
 
+def other_dtype_of_the_source(target, source):
+    source.double()
+
+
+def other_dtype_within_the_source(target, source):
+    source[2].bfloat16()
+
+
 CHANGES = [
     replaced_parameter,
     replaced_buffer,
@@ -77,6 +86,8 @@ CHANGES = [
     removed_and_added,
     assigned_state,
     other_dtype,
+    other_dtype_of_the_source,
+    other_dtype_within_the_source,
 ]
 
 

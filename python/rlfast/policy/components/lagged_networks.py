@@ -43,7 +43,7 @@ class LaggedNetworks(nn.Module):
 
         .. math:: \theta^- \leftarrow \theta^- + \tau\,(\theta - \theta^-)
 
-        Buffers, such as the statistics of batch normalization, are copied.
+        Buffers, such as the statistics of batch normalization, are copied. Each network keeps its dtype.
 
         :param tgt: the target network, of the same structure as ``src``.
         :param src: the trained network.
@@ -53,7 +53,9 @@ class LaggedNetworks(nn.Module):
         if not 0 <= tau <= 1:
             raise ValueError(f"tau must be in [0, 1], got {tau}")
         pair = _Pair(tgt, src) if torch.compiler.is_compiling() else _pair_of(tgt, src)
-        torch._foreach_lerp_(pair.targets, pair.sources, tau)  # one call for all parameters
+        both = zip(pair.sources, pair.targets, strict=True)
+        sources = [source if source.dtype is target.dtype else source.to(target.dtype) for source, target in both]
+        torch._foreach_lerp_(pair.targets, sources, tau)  # one call for all parameters
         for target, source in pair.buffers:
             target.copy_(source)
 
