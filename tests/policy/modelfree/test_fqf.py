@@ -7,6 +7,7 @@ from distributional import make, transitions
 from policy.learners.given import calls_of
 from rlfast.data import Batch
 from rlfast.policy.modelfree.fqf import FQFTrainingStats
+from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Fractions, FullQuantileFunction
 
 STEEPNESS = [[1.0, 2.0], [4.0, 3.0]]
@@ -118,6 +119,17 @@ def test_a_forward_of_ones_own_is_given_the_sample(mode):
     batch.state = torch.ones(1, 1)
     policy.learn(batch)
     assert seen == [(batch, batch.state)] * (1 if mode else 2)
+
+
+def test_a_model_without_a_parameter_for_fractions_learns_where_none_are_given():
+    class Own(FullQuantileFunction):
+        def forward(self, obs, propose_model, state=None, info=None):
+            return super().forward(obs, propose_model, state=state)
+
+    own, plain = (make("FQF", kind(Net(4, hidden_sizes=[8]), 2)) for kind in (Own, FullQuantileFunction))
+    own.model.load_state_dict(plain.model.state_dict())
+    own.fraction_model.load_state_dict(plain.fraction_model.state_dict())
+    assert own.update(16, transitions()).loss == plain.update(16, transitions()).loss
 
 
 def test_illegal_actions_are_not_chosen():

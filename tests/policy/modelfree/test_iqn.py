@@ -7,7 +7,7 @@ from distributional import make, transitions
 from policy.learners.given import calls_of
 from rlfast.data import Batch
 from rlfast.policy.modelfree.iqn import IQNTrainingStats
-from rlfast.utils.net.common import Recurrent
+from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork
 
 STEEPNESS = [[1.0, 2.0], [4.0, 3.0], [0.0, 1.0]]
@@ -101,6 +101,27 @@ def test_a_network_of_others_draws_by_itself():
     policy = make("IQN", Own(), target_update_freq=1)
     assert policy.update(4, transitions()).loss > 0
     assert policy(Batch(obs=np.zeros((2, 4), np.float32), info={})).taus.tolist() == [[0.5] * 3] * 2
+
+
+def test_a_network_of_ours_whose_forward_takes_no_levels_draws_by_itself():
+    class Own(ImplicitQuantileNetwork):
+        def forward(self, obs, sample_size, state=None, info=None):
+            taus = torch.full((len(obs), sample_size), 0.5)
+            return super().forward(obs, sample_size, state=state, taus=taus)
+
+    policy = make("IQN", Own(Net(4, hidden_sizes=[8]), 2), target_update_freq=1)
+    assert policy.update(4, transitions()).loss > 0
+    assert policy(Batch(obs=np.zeros((2, 4), np.float32), info={})).taus.tolist() == [[0.5] * 3] * 2
+
+
+def test_a_network_of_ours_whose_forward_names_the_levels_is_given_them():
+    class Own(ImplicitQuantileNetwork):
+        def forward(self, obs, sample_size, taus, state=None, info=None):
+            return super().forward(obs, sample_size, state=state, taus=taus)
+
+    own, plain = (make("IQN", kind(Net(4, hidden_sizes=[8]), 2)) for kind in (Own, ImplicitQuantileNetwork))
+    obs = Batch(obs=np.zeros((2, 4), np.float32), info={})
+    assert torch.equal(own(obs).taus, plain(obs).taus)
 
 
 def test_a_forward_of_ones_own_is_learned_through():

@@ -49,8 +49,9 @@ class FQFPolicy(QuantileLearner):
     with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`, and the gradient of
     :func:`rlfast.functional.losses.fraction_gradient`.
 
-    :param model: called as ``model(obs, propose_model=..., fractions=..., state=None, info={})``; returns quantiles
-        ``[B, actions, N]``, the fractions, and the quantiles between them, and the next hidden state, as
+    :param model: called as ``model(obs, propose_model=..., state=None, info={})``, with ``fractions=...`` as well where
+        it is a target network or learns in evaluation mode; returns quantiles ``[B, actions, N]``, the fractions, and
+        the quantiles between them, and the next hidden state, as
         :class:`rlfast.utils.net.discrete.FullQuantileFunction` does.
     :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
@@ -151,8 +152,8 @@ class FQFPolicy(QuantileLearner):
 
     def quantiles_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
         """Return quantiles by a network, their levels and the quantiles between them."""
-        network, given = self.network(model), inner_obs(obs)
-        return network(given, propose_model=self.fraction_model, fractions=levels, state=state, info=info)
+        given = {} if levels is None else {"fractions": levels}
+        return self.network(model)(inner_obs(obs), propose_model=self.fraction_model, **given, state=state, info=info)
 
     def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``."""

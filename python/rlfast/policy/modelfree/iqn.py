@@ -1,3 +1,4 @@
+import inspect
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -118,6 +119,10 @@ class IQNPolicy(QuantileLearner):
         )
         self.sample_size, self.online_sample_size = sample_size, online_sample_size
         self.target_sample_size, self.num_quantiles = target_sample_size, num_quantiles
+        parameters = inspect.signature(model.forward).parameters.values()
+        self._gives_levels = isinstance(model, ImplicitQuantileNetwork) and any(
+            one.name == "taus" or one.kind is one.VAR_KEYWORD for one in parameters
+        )
         self.compile_update(compile, model)
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
@@ -148,9 +153,8 @@ class IQNPolicy(QuantileLearner):
         if levels is None:
             online = self.online_sample_size if self.training else self.sample_size
             levels = self._draw(len(obs), self.target_sample_size if model == "model_old" else online)
-        network = self.network(model)
-        given = {"taus": levels} if isinstance(network, ImplicitQuantileNetwork) else {}  # others draw by themselves
-        return network(inner_obs(obs), sample_size=levels.shape[1], state=state, info=info, **given)
+        given = {"taus": levels} if self._gives_levels else {}  # others draw by themselves
+        return self.network(model)(inner_obs(obs), sample_size=levels.shape[1], state=state, info=info, **given)
 
     def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
         """Return the means of the quantiles, ``[B, actions]``."""
