@@ -104,3 +104,23 @@ def test_a_recurrent_backbone_hands_its_state_on():
 @pytest.mark.parametrize("kind", [ImplicitQuantileNetwork, FullQuantileFunction])
 def test_a_network_of_quantiles_is_a_critic(kind):
     assert isinstance(kind(Net(4, hidden_sizes=[8]), 3), Critic)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_levels_and_features_of_another_dtype_than_the_network(dtype):
+    network, proposals = FullQuantileFunction(Net(4, hidden_sizes=[8]), 2), FractionProposalNetwork(5, 8)
+    for one in (network, proposals):
+        obs = torch.zeros(3, 4)
+        (expected, fractions, _), _ = network(obs, proposals)
+        one.to(dtype)
+        (quantiles, levels, inner), _ = network(obs, proposals)
+        assert quantiles.dtype == inner.dtype == network.last.model[0].weight.dtype
+        assert levels.taus.dtype == proposals.net.weight.dtype
+        torch.testing.assert_close(quantiles.double(), expected.double(), atol=0.05, rtol=0.05)
+        torch.testing.assert_close(levels.taus.double(), fractions.taus.double(), atol=0.01, rtol=0)
+
+
+def test_cosines_are_as_exact_as_the_levels():
+    embedding, taus = CosineEmbeddingNetwork(64, 8), torch.rand(3, 5)
+    expected = embedding(taus)
+    torch.testing.assert_close(embedding.bfloat16()(taus).float(), expected, atol=0.02, rtol=0.02)

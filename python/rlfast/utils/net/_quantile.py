@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from rlfast.utils.net._layers import MLP, Placed, TActionShape, size_of
+from rlfast.utils.net._layers import MLP, Placed, TActionShape, dtype_of, size_of
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import get_output_dim
 
@@ -94,7 +94,8 @@ class CosineEmbeddingNetwork(nn.Module):
         :return: ``[batch, N, embedding_dim]``.
         """
         numbers = torch.arange(1, self.num_cosines + 1, dtype=taus.dtype, device=taus.device)
-        features: torch.Tensor = self.net(torch.cos(math.pi * numbers * taus[..., None]))
+        cosines = torch.cos(math.pi * numbers * taus[..., None])
+        features: torch.Tensor = self.net(cosines.to(dtype_of(self.net)))  # levels may be more exact than the network
         return features
 
 
@@ -181,7 +182,7 @@ class FractionProposalNetwork(nn.Module):
         :param obs_embeddings: features ``[batch, embedding_dim]``.
         :return: see :class:`Fractions`.
         """
-        log_width = self.net(obs_embeddings).log_softmax(dim=1)
+        log_width = self.net(obs_embeddings.to(dtype_of(self.net))).log_softmax(dim=1)
         width = log_width.exp()
         taus = functional.pad(width.cumsum(dim=1), (1, 0))
         tau_hats = (taus[:, :-1] + taus[:, 1:]).detach() / 2
