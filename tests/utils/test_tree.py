@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.utils.tree import clear, put, storable, take
+from rlfast.utils.tree import as_host, clear, put, storable, take
 
 
 class Memory(NamedTuple):
@@ -96,3 +96,18 @@ def test_what_is_stored_is_nested_dicts_of_arrays():
     assert stored["x"]["a"].tolist() == [3.0, 3.0]
     assert stored["y"].keys() == {"0", "1"}
     assert stored["y"]["1"]["0"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn])
+def test_floats_that_numpy_does_not_have_become_float32(dtype):
+    array = as_host(torch.tensor([0.5, -2.0]).to(dtype).requires_grad_())
+    assert (array.tolist(), array.dtype) == ([0.5, -2.0], np.float32)
+
+
+def test_what_numpy_cannot_hold_is_refused():
+    with pytest.raises(TypeError, match="Sparse"):
+        as_host(torch.eye(2).to_sparse())
+    with pytest.warns(UserWarning, match="ComplexHalf"):
+        value = torch.zeros(2, dtype=torch.complex32)
+    with pytest.raises(TypeError, match="ComplexHalf"):
+        as_host(value)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def to_numpy(x: Any) -> Any:
     """Converts a value to NumPy arrays.
 
-    Arrays and CPU tensors share their memory with the result; those inside a ``Batch`` are copied.
+    Arrays and CPU tensors share their memory with the result; those inside a ``Batch`` are copied. Tensors of bfloat16
+    become float32, as NumPy has no such dtype.
 
     :param x: a tensor, a number, an array, or a dict, ``Batch``, list or tuple of them; None becomes an array of None.
     :return: an array; for a dict or a ``Batch``, a new ``Batch`` of arrays.

@@ -30,8 +30,19 @@ def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
 
 
 def as_host(value: Any) -> Any:
-    """Returns the array of a tensor, which shares its memory on the CPU; anything else as it is."""
-    return value.detach().cpu().numpy() if is_tensor(value) else value
+    """Returns the array of a tensor, which shares its memory on the CPU; anything else as it is.
+
+    Floats of a dtype that NumPy does not have, such as bfloat16, become float32, which holds each of them.
+    """
+    if not is_tensor(value):
+        return value
+    tensor = value.detach().cpu()
+    try:
+        return tensor.numpy()
+    except TypeError:
+        if not tensor.is_floating_point():
+            raise
+        return tensor.float().numpy()
 
 
 def object_array(values: Sequence[Any]) -> NDArray[np.object_]:

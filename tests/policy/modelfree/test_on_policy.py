@@ -279,3 +279,23 @@ def test_collecting_at_random_and_by_the_policy_and_learning(kind, envs):
         policy.update(0, collector.buffer, batch_size=32, repeat=2)
         assert torch.isfinite(weights(policy)).all()
         assert {*collector.buffer.act.tolist()} == {0, 1, 2}
+
+
+class Push(gym.Env):
+    observation_space, action_space = Box(-1, 1, (4,)), Box(-2, 2, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), float(action.sum()), bool(self.np_random.random() < 0.1), False, {}
+
+
+def test_a_policy_of_bfloat16_collects_and_learns():
+    policy = make(PPOPolicy, "normal").bfloat16()
+    collector = Collector(policy, DummyVectorEnv([Push] * 2), VectorReplayBuffer(40, 2))
+    collector.collect(n_step=40)
+    policy.update(0, collector.buffer, batch_size=20, repeat=1)
+    assert torch.isfinite(weights(policy)).all()
+    assert collector.buffer.act.dtype == np.float32
