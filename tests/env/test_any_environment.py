@@ -80,6 +80,29 @@ def test_arrays_whose_space_says_no_shape_are_stacked(face, own):
     assert envs.reset([2])[0].tolist() == [[2, 2]]
 
 
+@pytest.mark.parametrize("length", [lambda k: 2, lambda k: k % 3, lambda k: 0], ids=["equal", "other", "none"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_tuples_of_a_space_of_sequences_stay_objects(face, length, nested):
+    """They were refused in this process, or in a dict became columns of one length, filled up with zeros."""
+    space = spaces.Sequence(box(2))
+    space = spaces.Dict(x=box(2), s=space) if nested else space
+
+    def value(k, step):
+        row = tuple(np.full(2, k + step, np.float32) for _ in range(length(k + step)))
+        return {"x": np.full(2, k, np.float32), "s": row} if nested else row
+
+    envs = face([lambda k=k: Showing(space, lambda step, k=k: value(k, step)) for k in range(3)])
+    obs, _ = envs.reset()
+    for step in range(1, 4):
+        assert (type(obs), obs.dtype, obs.shape) == (np.ndarray, object, (3,))
+        for k in range(3):
+            want = value(k, step - 1)
+            got, want = (obs[k]["s"], want["s"]) if nested else (obs[k], want)
+            assert type(got) is tuple
+            assert [one.tolist() for one in got] == [one.tolist() for one in want]
+        obs = envs.step([1] * 3)[0]
+
+
 def test_what_is_no_gymnasium_environment_at_all_is_taken(face):
     envs = face([lambda: Plain(lambda step: [step, 7])] * 2)
     obs, infos = envs.reset(level=3)

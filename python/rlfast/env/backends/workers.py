@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlfast.env.backends.base import Backend, Rows, Tree
 from rlfast.env.backends.info import Info
 from rlfast.env.spaces.batching import Space, common, declared
-from rlfast.env.spaces.collation import collator
+from rlfast.env.spaces.collation import collator, plain_collator
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult, reset_result, step_result
 from rlfast.utils import tree
 
@@ -77,8 +77,9 @@ class Workers(Backend):
             raise
         self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self._wait = type(self.workers[0]).wait
+        space = common(self.observation_spaces)
         self._collate: Callable[[Sequence[Any]], Tree] = (
-            tree.collate if as_space is False else collator(common(self.observation_spaces), strict=bool(as_space))
+            plain_collator(space) if as_space is False else collator(space, strict=bool(as_space))
         )
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)

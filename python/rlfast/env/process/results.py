@@ -12,15 +12,11 @@ from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.backends.info import Info
 from rlfast.env.process.layout import WHOLE, Shapeless
 from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Records, Views
+from rlfast.env.spaces.collation import stacked_objects
 from rlfast.utils import tree
 
 Ids = NDArray[np.int64]
 Extras = dict[int, dict[str, Any]]
-
-
-def _stacked(rows: list[Any]) -> Tree:
-    """Stacks observations of a space that says no shape, as environments in this process do; tuples stay objects."""
-    return tree.object_array(rows) if isinstance(rows[0], tuple) else tree.collate(rows)
 
 
 class StepResults:
@@ -38,7 +34,7 @@ class StepResults:
     ) -> None:
         self.node, self.views, self.records, self.notes = places.obs, views, records, notes
         self._has_warned = False  # about observations that do not fit the space
-        self._gather = tree.object_array if strict else _stacked
+        self._gather = tree.object_array if strict else stacked_objects
         self._is_plain = not strict and isinstance(places.obs, Shapeless) and places.obs.space == str(None)
 
     def extras(self, ids: Ids) -> Extras:

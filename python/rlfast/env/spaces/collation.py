@@ -50,7 +50,7 @@ def collator(space: Space, *, strict: bool = True) -> Callable[[Sequence[Any]], 
             else collate(rows)
         )
     if not isinstance(space, ARRAY_SPACES):
-        return object_array if strict or space is not None else collate
+        return object_array if strict else plain_collator(space)
     shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
 
     def collate_leaf(rows: Sequence[Any]) -> Tree:
@@ -69,6 +69,31 @@ def collator(space: Space, *, strict: bool = True) -> Callable[[Sequence[Any]], 
         raise ValueError(message) if wrong else TypeError(message)
 
     return collate_leaf
+
+
+def plain_collator(space: Space) -> Callable[[Sequence[Any]], Tree]:
+    """Makes a function that stacks values by :func:`collate`, whatever the space says, except for tuples where a space
+    says no shape, such as ``Sequence``: they stay objects, as their lengths may be equal by chance.
+
+    :param space: the space.
+    :return: a function of a sequence of values.
+    """
+    if not isinstance(space, gym.spaces.Dict):
+        says_shape = space is None or isinstance(space, (*ARRAY_SPACES, gym.spaces.Tuple))
+        return collate if says_shape else stacked_objects
+    named = {key: plain_collator(part) for key, part in space.items()}
+    if all(part is collate for part in named.values()):
+        return collate
+    return lambda rows: (
+        {key: part([row[key] for row in rows]) for key, part in named.items()}
+        if all(isinstance(row, dict) and row.keys() == named.keys() for row in rows)
+        else collate(rows)
+    )
+
+
+def stacked_objects(rows: Sequence[Any]) -> Tree:
+    """Stacks elements of a space that says no shape; tuples stay objects."""
+    return object_array(rows) if isinstance(rows[0], tuple) else collate(rows)
 
 
 def fitted(array: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
