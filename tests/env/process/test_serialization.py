@@ -209,3 +209,19 @@ def test_observations_are_those_of_the_new_one():
     gym.register("CartPole-v1", Mine)
     with rlfast.make_vec("CartPole-v1", 2, backend="process", disable_env_checker=True) as envs:
         np.testing.assert_array_equal(envs.reset()[0], [[0, 0]] * 2)
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_module_that_only_this_process_has(context, monkeypatch):
+    theirs = types.ModuleType("module_of_this_process")
+    theirs.Scripted = Scripted
+    monkeypatch.setitem(sys.modules, theirs.__name__, theirs)
+    make = [lambda: theirs.Scripted(7)]
+    if context == "fork":
+        with SubprocVectorEnv(make, context=context) as envs:
+            assert envs.reset()[0].shape[0] == 1
+        return
+    with pytest.raises(TypeError, match="No module named 'module_of_this_process'") as caught:
+        SubprocVectorEnv(make, context=context)
+    assert isinstance(caught.value, EnvFailure)
+    assert 'use context="fork", which copies the parent' in str(caught.value)

@@ -67,6 +67,22 @@ def functions_by_value(fns: Sequence[Callable[[], Any]]) -> bytes:
         ) from error
 
 
+def loaded_functions(functions: bytes) -> list[Callable[[], Any]]:
+    """Reverses :func:`functions_by_value`, in a worker.
+
+    :param functions: the pickled functions.
+    :raises TypeError: a function refers to an object that cannot be made in this process, such as a module that it
+        cannot import.
+    """
+    try:
+        return list(pickle.loads(functions))  # noqa: S301
+    except Exception as error:
+        raise TypeError(
+            f"environment functions cannot be loaded in other processes ({type(error).__name__}: {error}): create or "
+            'import what is missing inside them, or use context="fork", which copies the parent'
+        ) from error
+
+
 def importable(name: str) -> bool:
     """Whether another process with the same ``sys.path`` would import the same module ``name``.
 

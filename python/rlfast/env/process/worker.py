@@ -35,7 +35,7 @@ from rlfast.env.process.protocol import (
     Plan,
     Records,
 )
-from rlfast.env.process.serialization import RemoteError, dumps, register
+from rlfast.env.process.serialization import RemoteError, dumps, loaded_functions, register
 from rlfast.env.spaces.batching import declared
 from rlfast.env.state import capture, restore
 from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result
@@ -261,7 +261,7 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, endpoint: Callable[[
         message, _ = channel.receive()
         first, functions, registered = pickle.loads(message)  # noqa: S301
         register(registered)
-        fns: Sequence[EnvFn] = pickle.loads(functions) if env_fns is None else env_fns  # noqa: S301
+        fns: Sequence[EnvFn] = loaded_functions(functions) if env_fns is None else env_fns
         for k, fn in enumerate(fns):
             channel.send(pickle.dumps(("making", first + k)))
             envs.append(fn())
