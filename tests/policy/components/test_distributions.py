@@ -263,3 +263,11 @@ def test_actions_of_other_sizes_are_left_to_the_distribution():
     dist = td.Normal(torch.zeros(3, 1), 1.0)
     assert log_prob_of(dist, torch.zeros(3, 2)).shape == (3, 2)  # one deviation for two dimensions
     assert log_prob_of(td.Normal(0.0, 1.0), torch.zeros(1)).shape == (1,)
+
+
+def test_distributions_of_a_class_of_ones_own_get_actions_as_they_are():
+    class Own:
+        def log_prob(self, act: torch.Tensor) -> torch.Tensor:
+            return -act
+
+    assert log_prob_of(Own(), torch.ones(3, 1, dtype=torch.int64)).tolist() == [[-1], [-1], [-1]]

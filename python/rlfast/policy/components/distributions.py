@@ -63,23 +63,27 @@ def draw(dist: Distribution, stream: torch.Generator | None) -> Any:
         return dist.sample()
 
 
-def log_prob_of(dist: Distribution, act: torch.Tensor) -> torch.Tensor:
+def log_prob_of(dist: Any, act: torch.Tensor) -> torch.Tensor:
     """Return the log-probabilities of actions as a buffer has them, which may have integers where the distribution
     draws floats, or lack its axes of length 1, after random actions or in data of others.
 
-    :param dist: the distribution of B rows.
+    :param dist: the distribution of B rows, or an object of a class of one's own that has ``log_prob``.
     :param act: actions, ``[B, ...]``.
     :return: what ``dist.log_prob`` returns.
 
     >>> log_prob_of(Bernoulli(torch.tensor([[0.5], [0.25]])), torch.tensor([0, 1])).exp().tolist()
     [[0.5], [0.25]]
     """
+    result: torch.Tensor = dist.log_prob(_as_drawn(dist, act) if isinstance(dist, Distribution) else act)
+    return result
+
+
+def _as_drawn(dist: Distribution, act: torch.Tensor) -> torch.Tensor:
+    """Return actions with the shape and the dtype that the distribution draws, where they hold the same numbers."""
     shape = dist.batch_shape + dist.event_shape
     if act.shape != shape and act.shape[:1] == shape[:1] and act.numel() == shape.numel():
         act = act.reshape(shape)  # [B] beside [B, 1] would be broadcast to [B, B]
     inner = dist
     while isinstance(inner, Independent):
         inner = inner.base_dist
-    if isinstance(inner, Bernoulli):
-        act = act.to(inner.logits.dtype)  # its logarithm takes nothing but floats
-    return dist.log_prob(act)
+    return act.to(inner.logits.dtype) if isinstance(inner, Bernoulli) else act  # its logarithm takes floats alone

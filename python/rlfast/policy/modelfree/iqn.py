@@ -119,9 +119,9 @@ class IQNPolicy(QuantileLearner):
         )
         self.sample_size, self.online_sample_size = sample_size, online_sample_size
         self.target_sample_size, self.num_quantiles = target_sample_size, num_quantiles
-        parameters = inspect.signature(model.forward).parameters.values()
         self._gives_levels = isinstance(model, ImplicitQuantileNetwork) and any(
-            one.name == "taus" or one.kind is one.VAR_KEYWORD for one in parameters
+            one.name == "taus" or one.kind is one.VAR_KEYWORD
+            for one in inspect.signature(model.forward).parameters.values()
         )
         self.compile_update(compile, model)
 
