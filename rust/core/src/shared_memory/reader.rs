@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::layout::{Role, RowLayout};
+use super::layout::{Field, Role, RowLayout};
 use super::memory::Memory;
 use super::ring::{FIRST, FLAGS, Ring, TERMINATED};
 use crate::error::{Error, Result, value_error};
@@ -18,8 +18,8 @@ use crate::vectors::{collected, filled, with_room};
 const ROUNDS: usize = 10_000;
 /// Draws by priority in one pass through the tree.
 const DRAW_BLOCK: usize = 256;
-/// Rows that are prefetched while those before them are copied.
-const PREFETCHED_ROWS: usize = 16;
+/// Rows that are copied together, while those after them are prefetched.
+const COPIED_ROWS: usize = 16;
 /// Bytes of a row that are prefetched; the processor prefetches later ones itself.
 const PREFETCHED: usize = 256;
 
@@ -211,7 +211,13 @@ impl Reader {
         let capacity = self.capacity();
         let (r, slot) = (index / capacity as usize, index as u64 % capacity);
         let newest = self.heads[r].wrapping_sub(1);
-        (r, newest.wrapping_sub((newest % capacity + capacity - slot) % capacity))
+        let back = newest % capacity + capacity - slot;
+        (r, newest.wrapping_sub(if back < capacity { back } else { back - capacity }))
+    }
+
+    /// Returns whether a row, by ring and position, was there at the last look.
+    fn is_there(&self, (ring, position): (usize, u64)) -> bool {
+        self.oldest[ring] <= position && position < self.heads[ring]
     }
 
     /// Draws one row for each of `at`, with replacement.
@@ -289,17 +295,27 @@ impl Reader {
     pub unsafe fn sample(&mut self, rows: usize, outputs: &mut Outputs<'_>) -> Result<Drawn> {
         let mut drawn = filled((0, 0), rows)?;
         let mut left: Vec<usize> = (0..rows).collect();
+        let (memory, mut rows) = (self.memory.clone(), Vec::with_capacity(COPIED_ROWS));
         for _ in 0..ROUNDS {
             if left.is_empty() {
                 return self.described(&drawn);
             }
             self.draw(&left, &mut drawn)?;
-            let (mut again, mut ahead) = (Vec::new(), left.chunks(PREFETCHED_ROWS));
+            let (mut again, mut ahead) = (Vec::new(), left.chunks(COPIED_ROWS));
             ahead.next().into_iter().for_each(|first| self.prefetch(first, &drawn));
-            for block in left.chunks(PREFETCHED_ROWS) {
+            for block in left.chunks(COPIED_ROWS) {
                 ahead.next().into_iter().for_each(|following| self.prefetch(following, &drawn));
+                rows.clear();
+                for &k in block {
+                    if self.is_there(drawn[k]) {
+                        rows.push(self.row(&memory, k, drawn[k]));
+                    } else {
+                        again.push(k);
+                    }
+                }
                 // SAFETY: as the caller promises.
-                again.extend(block.iter().filter(|&&k| !unsafe { self.copy(drawn[k].0, drawn[k].1, k, outputs) }));
+                unsafe { self.copy(&rows, outputs) };
+                again.extend(rows.iter().filter(|row| !row.is_kept(self.options.stack)).map(|row| row.place));
             }
             left = again;
         }
@@ -354,15 +370,16 @@ impl Reader {
         for (k, &row) in index.iter().enumerate() {
             let mut rounds = 0..ROUNDS;
             loop {
-                let (r, mut position) = self.locate(row as usize);
-                let is_there = self.oldest[r] <= position && position < self.heads[r];
-                if let Some(positions) = positions {
-                    position = positions[k];
-                }
-                taken[k] = (r, position);
-                // SAFETY: as the caller promises.
-                if is_there && unsafe { self.copy(r, position, k, outputs) } {
-                    break;
+                let located = self.locate(row as usize);
+                let is_there = self.is_there(located);
+                taken[k] = (located.0, positions.map_or(located.1, |positions| positions[k]));
+                if is_there && self.is_there(taken[k]) {
+                    let copied = [self.row(&self.memory, k, taken[k])];
+                    // SAFETY: as the caller promises.
+                    unsafe { self.copy(&copied, outputs) };
+                    if copied[0].is_kept(self.options.stack) {
+                        break;
+                    }
                 }
                 if !is_there || positions.is_some() || rounds.next().is_none() {
                     let gone = if is_there { "was overwritten" } else { "holds nothing" };
@@ -374,94 +391,88 @@ impl Reader {
         self.described(&taken)
     }
 
-    /// Copies a row to place `k` of the outputs. Returns whether the row is there, and was there until all was copied.
-    ///
-    /// # Safety
-    /// Each address in the outputs has room for row `k`, and so have the slices, if there are n-step returns.
-    unsafe fn copy(&self, r: usize, position: u64, k: usize, outputs: &mut Outputs<'_>) -> bool {
-        let ring = self.memory.ring(r);
-        let head = ring.head();
-        let oldest = ring.oldest(head);
-        if position < oldest || position >= head {
-            return false;
-        }
-        let Window { last, factor } = self.follow(ring, position, head, |_, _| {});
-        let stack = self.options.stack as u64;
+    /// Returns a row that was there at the last look (else this may panic), and what it is expanded to.
+    fn row<'a>(&self, memory: &'a Memory, place: usize, (number, position): (usize, u64)) -> Row<'a> {
+        let (ring, oldest) = (memory.ring(number), self.oldest[number]);
+        let Window { last, factor } = self.follow(ring, position, self.heads[number], |_, _| {});
         // Only stacks reach back in the episode.
-        let least = |position: u64| match stack {
+        let least = |position: u64| match self.options.stack {
             1 => position,
             _ => ring.word(position, FIRST).clamp(oldest, position),
         };
-        let (own, next) = (least(position), least(last));
-        let here = ring.row(position);
-        let words = |row: u64| if row == position { here } else { ring.row(row) };
-        let flags = if last == position { here[FLAGS].load(Ordering::Relaxed) } else { ring.word(last, FLAGS) };
+        let words = ring.row(position);
+        let flags = if last == position { &words[FLAGS] } else { &ring.row(last)[FLAGS] }.load(Ordering::Relaxed);
+        Row { place, ring, number, position, words, last, factor, flags, own: least(position), next: least(last) }
+    }
+
+    /// Copies rows to their places in the outputs: see [`Row::is_kept`].
+    ///
+    /// # Safety
+    /// Each address in the outputs has room for the rows at these places, and so have the slices, if there are n-step returns.
+    unsafe fn copy(&self, rows: &[Row<'_>], outputs: &mut Outputs<'_>) {
+        let (stack, agents) = (self.options.stack, self.layout.agents);
         for (field, &dst) in self.layout.fields.iter().zip(outputs.columns) {
-            let bytes = field.bytes;
-            match field.role {
-                // SAFETY: the caller promises room for the row of this column, of as many frames as are stacked.
-                Role::Plain => unsafe { copy_words(here, field.at, bytes, dst.add(k * bytes)) },
-                Role::Reward => {
-                    let agents = self.layout.agents;
-                    // SAFETY: as above: a double for each agent, of an array that need not be aligned.
-                    let sums = unsafe { dst.cast::<f64>().add(k * agents) };
-                    if self.options.nstep.is_none() {
+            let &Field { at, bytes, role } = field;
+            match role {
+                Role::Reward if self.options.nstep.is_some() => {
+                    for row in rows {
+                        // SAFETY: the caller promises room for a double for each agent, of an array that need not be aligned.
+                        let sums = unsafe { dst.cast::<f64>().add(row.place * agents) };
                         // SAFETY: as above.
-                        unsafe { copy_words(here, field.at, bytes, sums.cast()) };
-                        continue;
-                    }
-                    // SAFETY: as above.
-                    (0..agents).for_each(|agent| unsafe { sums.add(agent).write_unaligned(0.0) });
-                    self.follow(ring, position, head, |row, factor| {
-                        for agent in 0..agents {
-                            let reward = f64::from_bits(ring.word(row, field.at + agent));
-                            // SAFETY: as above.
-                            unsafe {
-                                let sum = sums.add(agent);
-                                sum.write_unaligned(sum.read_unaligned() + factor * reward);
+                        (0..agents).for_each(|agent| unsafe { sums.add(agent).write_unaligned(0.0) });
+                        self.follow(row.ring, row.position, self.heads[row.number], |position, factor| {
+                            for agent in 0..agents {
+                                let reward = f64::from_bits(row.ring.word(position, at + agent));
+                                // SAFETY: as above.
+                                unsafe {
+                                    let sum = sums.add(agent);
+                                    sum.write_unaligned(sum.read_unaligned() + factor * reward);
+                                }
                             }
-                        }
-                    });
+                        });
+                    }
                 }
                 Role::Flags(bits) => {
-                    let set = flags & bits != 0;
-                    // SAFETY: as above, for one byte.
-                    unsafe { dst.add(k).write(u8::from(set)) };
+                    for row in rows {
+                        // SAFETY: the caller promises room for a byte of each row.
+                        unsafe { dst.add(row.place).write(u8::from(row.flags & bits != 0)) };
+                    }
                 }
-                Role::Stacked => {
-                    for frame in 0..stack {
-                        let row = position.saturating_sub(stack - 1 - frame).max(own);
-                        // SAFETY: as above.
+                Role::Stacked if stack > 1 => {
+                    for (row, frame) in frames(rows, stack) {
+                        let position = row.position.saturating_sub((stack - 1 - frame) as u64).max(row.own);
+                        // SAFETY: the caller promises room for all frames of each row.
                         unsafe {
-                            copy_words(
-                                words(row),
-                                field.at,
-                                bytes,
-                                dst.add((k * stack as usize + frame as usize) * bytes),
-                            )
+                            copy_words(row.words(position), at, bytes, dst.add((row.place * stack + frame) * bytes))
                         };
                     }
                 }
+                Role::Plain | Role::Reward | Role::Stacked => {
+                    for row in rows {
+                        // SAFETY: the caller promises room for this column of each row.
+                        unsafe { copy_words(row.words, at, bytes, dst.add(row.place * bytes)) };
+                    }
+                }
                 Role::Next(twin) => {
-                    for frame in 0..stack {
-                        let back = stack - 1 - frame;
-                        let inside = last >= next + back;
-                        let (row, at) = if inside { (last - back, field.at) } else { (next, twin.unwrap_or(field.at)) };
+                    for (row, frame) in frames(rows, stack) {
+                        let back = (stack - 1 - frame) as u64;
+                        let inside = row.last >= row.next + back;
+                        let (position, at) =
+                            if inside { (row.last - back, at) } else { (row.next, twin.unwrap_or(at)) };
                         // SAFETY: as above.
                         unsafe {
-                            copy_words(words(row), at, bytes, dst.add((k * stack as usize + frame as usize) * bytes))
+                            copy_words(row.words(position), at, bytes, dst.add((row.place * stack + frame) * bytes))
                         };
                     }
                 }
             }
         }
         if self.options.nstep.is_some() {
-            let terminated = flags & TERMINATED != 0;
-            outputs.discounts[k] = if terminated { 0.0 } else { factor };
-            outputs.last[k] = self.index(r, last);
+            for row in rows {
+                outputs.discounts[row.place] = if row.flags & TERMINATED != 0 { 0.0 } else { row.factor };
+                outputs.last[row.place] = self.index(row.number, row.last);
+            }
         }
-        // The oldest row that was read: if it was kept, so were those after it.
-        ring.is_kept(position.saturating_sub(stack - 1).max(own))
     }
 
     /// Calls `each` with the rows of an n-step return and their discounts.
@@ -502,9 +513,8 @@ impl Reader {
         let leaves = held.leaves(priorities)?;
         self.look();
         let known = |k: usize| {
-            let (r, position) = self.locate(index[k] as usize);
-            let is_there = self.oldest[r] <= position && position < self.heads[r];
-            is_there && positions.is_none_or(|given| given[k] == position)
+            let located = self.locate(index[k] as usize);
+            self.is_there(located) && positions.is_none_or(|given| given[k] == located.1)
         };
         let kept: Vec<usize> = (0..index.len()).filter(|&k| known(k)).collect();
         let refused = (index.len() - kept.len()) as u64;
@@ -516,6 +526,46 @@ impl Reader {
         held.raise_max(kept.iter().map(|&k| priorities[k]));
         Ok(refused)
     }
+}
+
+/// A row that is copied.
+#[derive(Debug)]
+struct Row<'a> {
+    /// Where it is copied to.
+    place: usize,
+    ring: Ring<'a>,
+    /// The ring's number.
+    number: usize,
+    position: u64,
+    words: &'a [AtomicU64],
+    /// The last row of its n-step return.
+    last: u64,
+    /// The discount of the value after that.
+    factor: f64,
+    /// The flags of that.
+    flags: u64,
+    /// The oldest row that a stack of its frames may have.
+    own: u64,
+    /// The oldest row that a stack of its next frames may have.
+    next: u64,
+}
+
+impl<'a> Row<'a> {
+    /// Returns the words of this row or of another one of its ring.
+    fn words(&self, position: u64) -> &'a [AtomicU64] {
+        if position == self.position { self.words } else { self.ring.row(position) }
+    }
+
+    /// Returns whether nothing that was copied so far belongs to a later row. If the oldest row that was read is kept, so are
+    /// those after it.
+    fn is_kept(&self, stack: usize) -> bool {
+        self.ring.is_kept(self.position.saturating_sub(stack as u64 - 1).max(self.own))
+    }
+}
+
+/// Returns each row with each number of a frame.
+fn frames<'a, 'b>(rows: &'b [Row<'a>], stack: usize) -> impl Iterator<Item = (&'b Row<'a>, usize)> {
+    rows.iter().flat_map(move |row| (0..stack).map(move |frame| (row, frame)))
 }
 
 /// The rows of an n-step return.
