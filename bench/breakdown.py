@@ -83,7 +83,7 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
             training.TASKS[algorithm], training.ENVS[algorithm], backend="native", autoreset_mode="SAME_STEP"
         )
     else:
-        env = training.dummy("rlfast", algorithm)
+        env = training.environments("rlfast", algorithm)
     run = training.loop("rlfast", algorithm, policy, env)
     for name in ("send", "recv", "exchange"):
         watch.watch(env, name, "collect: environments")

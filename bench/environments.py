@@ -24,7 +24,7 @@ ENVIRONMENTS = {
         "ale-py",
         "opencv-python-headless",
     ],
-    "tianshou1": ["numpy==1.24.4", "tianshou==1.0.0", "pygame"],
+    "tianshou1": ["numpy==1.24.4", "tianshou==1.0.0", "pygame", "envpool==1.2.5"],
     "tianshou2": ["numpy>=2", "tianshou==2.0.1"],
     "tianshou12": ["tianshou==1.2.0"],
     "d3rlpy": ["d3rlpy==2.8.1", "minari[create,hdf5]", "pillow"],

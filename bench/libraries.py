@@ -24,6 +24,7 @@ RLFAST_AUTO = "rlfast auto"
 RLFAST_RAY = "rlfast shards on Ray"
 RLFAST_SHARDS = "rlfast shards"
 RLFAST_ONE = "rlfast one buffer"
+NETWORK = "network by hand"
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,10 @@ LIBRARIES = {
     "plain": Library("plain"),
     "take": Library("limits", variant="take"),
     "gather": Library("limits", variant="gather"),
+    NETWORK: Library("limits", variant="network"),
 }
-LIMITS = ("take", "gather")
+COPIES = ("take", "gather")
+LIMITS = (*COPIES, NETWORK)
 TIANSHOU = ("tianshou1", "tianshou2")
 REPLAY_PEERS = ("cpprb", "sb3", "torchrl", *TIANSHOU)
 

@@ -1,7 +1,7 @@
 """Writing transitions and drawing uniform batches."""
 
 from bench.harness import Bar, Case
-from bench.libraries import LIMITS, REPLAY_PEERS, RLFAST, TIANSHOU
+from bench.libraries import COPIES, REPLAY_PEERS, RLFAST, TIANSHOU
 
 ATARI_PEERS = ("sb3", "torchrl", *TIANSHOU)
 SMALL = {"obs_dim": 4, "act_dim": 0, "batch_sizes": (32, 256, 4096)}
@@ -62,13 +62,13 @@ def adding_infos(one: dict[str, int], vector: dict[str, int]) -> list[Case]:
 def sampling_small() -> list[Case]:
     cases = []
     for size, times in ((32, 5), (256, 5), (4096, 4)):
-        everyone = (RLFAST, *REPLAY_PEERS, "rlox", *LIMITS)
+        everyone = (RLFAST, *REPLAY_PEERS, "rlox", *COPIES)
         bars = (Bar(REPLAY_PEERS, times), Bar(("rlox",), 1.0))
         params = {"rows": 100_000, **SMALL}
         cases.append(Case(f"sample f32[4] 100k x{size}", "sample_rows", str(size), params, everyone, bars))
     for size in (32, 256, 4096):
         params = {"rows": 1_000_000, **SMALL}
-        contenders = (RLFAST, "cpprb", "rlox", *LIMITS)
+        contenders = (RLFAST, "cpprb", "rlox", *COPIES)
         bars = (Bar(("rlox",), 1.3),)
         cases.append(Case(f"sample f32[4] 1M x{size}", "sample_rows", str(size), params, contenders, bars))
     return cases
@@ -78,7 +78,7 @@ def sampling_atari() -> list[Case]:
     """Stacks added and sampled; the same into arrays of the caller; and single frames, as in Tianshou's scripts."""
     cases = []
     for size, times in ((32, 2.5), (256, 4), (4096, 4)):
-        everyone = (RLFAST, *ATARI_PEERS, *LIMITS)
+        everyone = (RLFAST, *ATARI_PEERS, *COPIES)
         bars = (Bar(ATARI_PEERS, times),)
         case = Case(
             f"sample Atari 8 envs 100k x{size}",
@@ -97,7 +97,7 @@ def sampling_atari() -> list[Case]:
             "sample_atari",
             "4096",
             ATARI,
-            (RLFAST, *ATARI_PEERS, *LIMITS),
+            (RLFAST, *ATARI_PEERS, *COPIES),
             (Bar(ATARI_PEERS, 4),),
             quick=None,
             row_bytes=56_500,

@@ -1,11 +1,12 @@
 """The time of an iteration of training loops without tests: a collect, its updates, and the trainer's own work."""
 
 from bench.harness import Bar, Case
-from bench.libraries import RLFAST
+from bench.libraries import NETWORK, RLFAST
 
 PEERS = (RLFAST, "tianshou1", "sb3")
 TITLES = {
     "dqn": "DQN CartPole, 10 steps + 1 update",
+    "dqn_pong": "DQN Pong (NatureCNN), 8 steps + 2 updates of 32",
     "c51": "C51 CartPole, 10 steps + 1 update",
     "qrdqn": "QRDQN CartPole, 10 steps + 1 update",
     "rainbow": "Rainbow CartPole, 10 steps + 1 update",
@@ -17,9 +18,11 @@ TITLES = {
     "td3_bc": "TD3+BC fixed data, 1 update",
     "cql": "CQL fixed data, 1 update",
 }
+ENVIRONMENTS = {"dqn_pong": ("Atari",), "ppo_cheetah": ("Python",)}  # Python and native ones for the others
 OFFLINE = ("td3_bc", "cql")
 BARS = {  # for Tianshou 1.0 and SB3, eager and compiled; SB3 has neither REDQ nor distributions of returns
     "dqn": ((3, 2), (4.5, 3)),
+    "dqn_pong": ((1.3, 1.3), (1.5, 1.5)),
     "c51": ((2.5,), (4,)),
     "qrdqn": ((2.5,), (4,)),
     "rainbow": ((2.5,), (4,)),
@@ -37,7 +40,7 @@ WAYS = {"eager": ("train", 0), "compiled": ("train, compiled", 1)}  # rlfast's o
 
 
 def case(algorithm: str, way: str, envs: str) -> Case:
-    """Bars apply to environments in Python, as the other libraries have no others."""
+    """Bars do not apply to native environments, which the other libraries do not have."""
     own, which = WAYS[way]
     times_of = BARS[algorithm][which]
     peers = (RLFAST, "sb3") if algorithm == "ppo_cheetah" else PEERS[: 1 + len(times_of)]
@@ -47,9 +50,9 @@ def case(algorithm: str, way: str, envs: str) -> Case:
         "training",
         "train",
         {"algorithm": algorithm},
-        peers,
-        tuple(bars) if envs == "Python" else (),
-        own_operation=own if envs == "Python" else f"{own}, native",
+        (*peers, NETWORK) if algorithm == "dqn_pong" else peers,
+        () if envs == "native" else tuple(bars),
+        own_operation=f"{own}, native" if envs == "native" else own,
     )
 
 
@@ -66,7 +69,7 @@ CASES = [
     for algorithm in BARS
     if algorithm not in OFFLINE
     for way in WAYS
-    for envs in (("Python",) if algorithm == "ppo_cheetah" else ("Python", "native"))
+    for envs in ENVIRONMENTS.get(algorithm, ("Python", "native"))
 ]
 CASES += [offline_case(algorithm, way) for algorithm in OFFLINE for way in WAYS]
 

@@ -4,7 +4,7 @@ The bars are for two threads; the cases with one thread show the gain of the sec
 """
 
 from bench.harness import Bar, Case
-from bench.libraries import LIMITS, RLFAST
+from bench.libraries import COPIES, RLFAST
 
 PEERS = ("cpprb", "sb3", "torchrl", "tianshou1")  # Tianshou 2 is within a few per cent of 1 and would not fit in memory
 PARAMS = {"rows": 1_000_000, "obs_dim": 376, "act_dim": 17, "batch_sizes": (256, 4096)}
@@ -16,7 +16,7 @@ def sampling(threads: int, size: int, *bars: Bar) -> Case:
         "sample_rows",
         str(size),
         PARAMS,
-        (RLFAST, *PEERS, *LIMITS),
+        (RLFAST, *PEERS, *COPIES),
         bars,
         quick={"rows": 100_000},
         threads=threads,

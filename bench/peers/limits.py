@@ -1,8 +1,11 @@
-"""The limit of the machine: the bytes of a sample gathered by ``np.take`` ("take") or by a small C kernel ("gather").
+"""Lower limits: what of an operation any library has to do.
 
+That of a sample are its bytes, gathered by ``np.take`` ("take") or by a small C kernel ("gather").
 Indices are drawn beforehand and outputs are reused, so this is the copying alone. A row of vector observations is three
 gathers: the observation, the next observation (from another random row, as if stored apart) and a record of action,
 reward and flags.
+
+That of a training loop on Pong are its gradient steps, written by hand in PyTorch ("network").
 """
 
 from __future__ import annotations
@@ -124,3 +127,28 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
 
     fill_new(16)
     return {"fill": fill_new}
+
+
+def training(algorithm: str) -> dict[str, Any]:
+    """Prepares the gradient steps of an iteration: both networks forward, one backward, and a fused Adam."""
+    import torch
+
+    from bench.peers import tasks
+    from bench.peers.training import BATCH, UPDATES
+
+    size, count_of = BATCH[algorithm], UPDATES[algorithm]
+    network, target = tasks.nature_cnn(), tasks.nature_cnn()
+    adam = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
+    obs = torch.randint(0, 256, (64, 2, size, *tasks.IMAGE), dtype=torch.uint8)
+    act, rew, batches = torch.randint(0, 6, (size, 1)), torch.rand(size), cycle(obs)
+
+    def train(count: int) -> None:
+        for now, following in islice(batches, count * count_of):
+            with torch.no_grad():
+                returns = rew + 0.99 * target(following).amax(1)
+            loss = torch.nn.functional.huber_loss(network(now).gather(1, act)[:, 0], returns)
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+
+    return {"train": train}

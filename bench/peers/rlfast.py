@@ -378,7 +378,7 @@ def training(algorithm: str) -> dict[str, Any]:
     for name, compiled in (("train", False), ("train, compiled", True)):
         torch.manual_seed(0)
         policy = getattr(script, algorithm)("rlfast", adam, compile=compiled, **own)
-        operations[name] = script.loop("rlfast", algorithm, policy, script.dummy("rlfast", algorithm))
+        operations[name] = script.loop("rlfast", algorithm, policy, script.environments("rlfast", algorithm))
         if not is_native(script.TASKS[algorithm]):
             continue
         native = rlfast.make_vec(

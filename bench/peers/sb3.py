@@ -15,11 +15,11 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, Space
 from stable_baselines3.common import buffers
 from stable_baselines3.common.buffers import ReplayBuffer
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
-from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor
 
 from bench.peers import workload
 
@@ -291,9 +291,16 @@ def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
     return {"evaluate": run}
 
 
+def pong(envs: int) -> Any:
+    import ale_py
+
+    gymnasium.register_envs(ale_py)
+    return VecFrameStack(make_atari_env("PongNoFrameskip-v4", envs), 4)
+
+
 def training(algorithm: str) -> dict[str, Any]:
     """Prepares the settings of ``bench.peers.training``; PPO has a network for each head."""
-    from bench.peers.training import ENVS, STEPS, TASKS, WARM_UP
+    from bench.peers.training import BATCH, ENVS, STEPS, TASKS, UPDATES, WARM_UP
 
     if algorithm == "dqn":
         return dqn(ENVS[algorithm], [128] * 4)
@@ -307,10 +314,23 @@ def training(algorithm: str) -> dict[str, Any]:
         },
         "ppo_cheetah": {"n_steps": STEPS["ppo_cheetah"] // ENVS["ppo_cheetah"]},
         "sac": {"buffer_size": 20_000, "learning_starts": WARM_UP["sac"]},
+        "dqn_pong": {
+            "buffer_size": 20_000,
+            "learning_starts": WARM_UP["dqn_pong"],
+            "train_freq": 1,
+            "gradient_steps": UPDATES["dqn_pong"],
+            "batch_size": BATCH["dqn_pong"],
+            "target_update_interval": 2000,
+            "exploration_initial_eps": 0.1,
+            "exploration_final_eps": 0.1,
+            "optimize_memory_usage": True,
+            "replay_buffer_kwargs": {"handle_timeout_termination": False},  # which that mode asks for
+        },
     }[algorithm]
-    venv = make_vec_env(TASKS[algorithm], n_envs=ENVS[algorithm])
+    images = algorithm == "dqn_pong"
+    venv = pong(ENVS[algorithm]) if images else make_vec_env(TASKS[algorithm], n_envs=ENVS[algorithm])
     kind = getattr(stable_baselines3, algorithm.partition("_")[0].upper())
-    model = kind("MlpPolicy", venv, seed=0, device="cpu", **options)
+    model = kind("CnnPolicy" if images else "MlpPolicy", venv, seed=0, device="cpu", **options)
     model.learn(WARM_UP[algorithm] + STEPS[algorithm])
 
     def run(count: int) -> None:

@@ -265,7 +265,7 @@ def training(algorithm: str) -> dict[str, Any]:
 
     torch.manual_seed(0)
     policy = getattr(script, algorithm)("tianshou", script.plain_adam)
-    return {"train": script.loop("tianshou", algorithm, policy, script.dummy("tianshou", algorithm))}
+    return {"train": script.loop("tianshou", algorithm, policy, script.environments("tianshou", algorithm))}
 
 
 def offline(algorithm: str) -> dict[str, Any]:

@@ -4,7 +4,8 @@ The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_
 those of DQN, and the networks of ``test_c51.py``, ``test_qrdqn.py`` and ``test_rainbow.py``; SAC and TD3 do one update
 of batch 256 after each step, with two hidden layers of 256, and REDQ 20 of them with ten critics. PPO on HalfCheetah
 has the defaults of Stable-Baselines3. TD3+BC and CQL have two hidden layers of 256, and learn from random rows in the
-shape of HalfCheetah; an iteration is an update of batch 256.
+shape of HalfCheetah; an iteration is an update of batch 256. DQN on Pong has the settings of the DQN of 2015 that all
+libraries know: one target network, Huber's loss, and two updates of batch 32 after 8 steps.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ import gymnasium
 import numpy as np
 import torch
 
+from bench.peers import tasks
+
 VALUES, ACTORS, ROLLOUTS = ("dqn", "c51", "qrdqn", "rainbow"), ("sac", "td3", "redq"), ("ppo", "ppo_cheetah")
-ENVS = {**dict.fromkeys(VALUES, 10), "ppo": 20, "ppo_cheetah": 8, **dict.fromkeys(ACTORS, 1)}
+ENVS = {**dict.fromkeys(VALUES, 10), "dqn_pong": 8, "ppo": 20, "ppo_cheetah": 8, **dict.fromkeys(ACTORS, 1)}
 TASKS = {**dict.fromkeys((*VALUES, "ppo"), "CartPole-v1"), **dict.fromkeys(ACTORS, "Pendulum-v1")}
-TASKS |= {"pqn": "CartPole-v1", "ppo_cheetah": "HalfCheetah-v5"}
-STEPS = {**dict.fromkeys(VALUES, 10), "ppo": 2000, "ppo_cheetah": 2048, **dict.fromkeys(ACTORS, 1)}  # in an iteration
-WARM_UP = {**dict.fromkeys((*VALUES, *ACTORS), 1000), **dict.fromkeys(ROLLOUTS, 0)}
-UPDATES = {"redq": 20}  # in an iteration; 1 for the others
+TASKS |= {"pqn": "CartPole-v1", "ppo_cheetah": "HalfCheetah-v5", "dqn_pong": "Pong"}
+STEPS = {**ENVS, "ppo": 2000, "ppo_cheetah": 2048}  # in an iteration
+WARM_UP = {**dict.fromkeys((*VALUES, *ACTORS, "dqn_pong"), 1000), **dict.fromkeys(ROLLOUTS, 0)}
+UPDATES = {"redq": 20, "dqn_pong": 2}  # in an iteration; 1 for the others
+BATCH = {**dict.fromkeys(ACTORS, 256), "dqn_pong": 32}  # 64 for the others
+FRAMES = {"stack_num": 4, "ignore_obs_next": True, "save_only_last_obs": True}  # as in Tianshou's Atari scripts
 OBS, ACT, ROWS, EPISODE = 17, 6, 20_000, 1000  # of fixed data
 Adam = Callable[[float], Callable[[Any], torch.optim.Optimizer]]
 
@@ -33,10 +38,40 @@ def plain_adam(lr: float) -> Callable[[Any], torch.optim.Optimizer]:
     return partial(torch.optim.Adam, lr=lr)
 
 
-def dummy(library: str, algorithm: str) -> Any:
+def environments(library: str, algorithm: str) -> Any:
+    """Returns environments in this process: those of Gymnasium, and of Atari those that the library's script has."""
     task = TASKS[algorithm]
+    if algorithm == "dqn_pong":
+        return pong(library)
     vector = import_module(f"{library}.env").DummyVectorEnv
     return vector([lambda: gymnasium.make(task)] * ENVS[algorithm])
+
+
+def pong(library: str) -> Any:
+    """Returns DeepMind's Pong: rlfast's, or EnvPool's, which Tianshou's Atari scripts take where it is installed."""
+    if library == "rlfast":
+        return import_module("rlfast.env.atari").make_atari_vec(TASKS["dqn_pong"], ENVS["dqn_pong"], seed=0)
+    options = {"num_envs": ENVS["dqn_pong"], "seed": 0, "episodic_life": True, "reward_clip": True, "stack_num": 4}
+    return import_module("envpool").make_gymnasium("Pong-v5", **options)
+
+
+def dqn_pong(library: str, adam: Adam, **options: Any) -> Any:
+    """Returns DQN with rlfast's own network, or the one that Tianshou has outside of its package, in a script."""
+    if library == "rlfast":
+        model = import_module("rlfast.utils.net.atari").NatureCNN(4, 84, 84, 6, scale=1 / 255)
+    else:
+        model = tasks.TianshouNet("image")
+    policy = import_module(f"{library}.policy").DQNPolicy(
+        model=model,
+        optim=adam(1e-4)(model.parameters()),
+        action_space=gymnasium.spaces.Discrete(6),
+        target_update_freq=500,
+        is_double=False,
+        clip_loss_grad=True,
+        **options,
+    )
+    policy.set_eps(0.1)
+    return policy
 
 
 def dqn(library: str, adam: Adam, kind: str = "DQNPolicy", *, net: Any = None, **options: Any) -> Any:
@@ -239,11 +274,12 @@ def offline_loop(library: str, policy: Any) -> Callable[[int], None]:
 def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int], None]:
     """Returns an operation that continues one training run, without tests, by a number of iterations."""
     data, trainers = (import_module(f"{library}.{name}") for name in ("data", "trainer"))
-    buffer = (
-        data.PrioritizedVectorReplayBuffer(20_000, len(env), alpha=0.6, beta=0.4)
-        if algorithm == "rainbow"
-        else data.VectorReplayBuffer(20_000, len(env))
-    )
+    kind, options = "VectorReplayBuffer", {}
+    if algorithm == "rainbow":
+        kind, options = "PrioritizedVectorReplayBuffer", {"alpha": 0.6, "beta": 0.4}
+    elif algorithm == "dqn_pong" and library == "tianshou":
+        options = FRAMES
+    buffer = getattr(data, kind)(20_000, len(env), **options)
     collector = data.Collector(policy, env, buffer, exploration_noise=True)
     collector.reset()
     if WARM_UP[algorithm]:
@@ -257,7 +293,7 @@ def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int],
         step_per_epoch=STEPS[algorithm],
         step_per_collect=STEPS[algorithm],
         episode_per_test=1,
-        batch_size=256 if algorithm in ACTORS else 64,
+        batch_size=BATCH.get(algorithm, 64),
         **({"repeat_per_collect": 10} if on_policy else {"update_per_step": updates}),
         show_progress=False,
         verbose=False,
