@@ -332,3 +332,28 @@ def test_large_products_by_the_engine():
     wide = torch.empty(3, 200, 170)
     _core.multiply(wide, a.expand(3, 200, 150), b.t().contiguous().t().expand(3, 150, 170))
     torch.testing.assert_close(wide, (a @ b).expand(3, 200, 170), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "by_columns", "given", "is_onednn"),
+    [
+        (5, True, False, True),
+        (65, True, False, True),
+        (5, False, False, False),
+        (5, True, True, True),
+        (65, True, True, False),
+        (4, True, True, False),
+    ],
+)
+def test_which_products_onednn_makes_on_one_thread(monkeypatch, rows, by_columns, given, is_onednn):
+    went, inner = [], products._by_onednn
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(products, "LEAST", 5 * 3 * 7)
+    products._has_onednn()
+    monkeypatch.setattr(products, "_by_onednn", lambda *args: went.append(1) or inner(*args))
+    a, b, bias = torch.randn(rows, 3), torch.randn(7, 3).t(), torch.randn(7)
+    out = torch.full((rows, 7), torch.nan) if given else None
+    y = products.multiplied(a, b if by_columns else b.contiguous(), bias, out=out)
+    torch.testing.assert_close(y, torch.addmm(bias, a, b))
+    assert y is out or not given
+    assert bool(went) is is_onednn
