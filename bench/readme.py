@@ -2,7 +2,7 @@
 
 The newest recording of each topic in ``bench/results`` fills the tables of ``README.md`` and ``docs/benchmarks.md``,
 and its pictures are drawn into ``docs/pictures``. A topic is the name of a recording without its date: ``replay`` of
-``2026-11-22-replay.json``.
+``2026-11-24-replay.json``.
 """
 
 from __future__ import annotations
