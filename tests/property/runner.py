@@ -126,6 +126,10 @@ class Machine:
             fields, later = transition(step, kind, rest, self.config.agents, self.previous.get(step.ring))
             self.previous[step.ring] = later
             rows.append(fields)
+            alone = not operation.vector and len(self.model.rings) == 1 and not self.config.save_obs_next
+            if alone and fields.get(("obs_next",), np.array(0)).tolist() is None:
+                fields = fields.copy()
+                del fields["obs_next",]  # None in a row alone is no next observation
             wants.append(self.model.add(step.ring, fields))
         got = self.subject.add(rings, rows, vector=operation.vector)
         names = ("index", "return", "length", "start")
