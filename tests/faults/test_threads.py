@@ -1,5 +1,6 @@
 """Threads that share an object never deadlock, and no Python code runs under a lock."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from faults.engines import add, engine
 from machine import PATIENCE
+from rlfast.data import Batch, VectorReplayBuffer
 
 PROGRAM = Path(__file__).with_name("threads.py")
 KINDS = ["ring", "frames", "stacked", "files", "prioritized", "vector", "cached", "prioritized vector", "tree", "envs"]
@@ -212,3 +214,26 @@ def test_a_value_is_there_for_all_who_hold_it():
     assert tree[0] == replay.tree[0] != 5.0
     del replay
     assert len(tree) == 11
+
+
+@pytest.mark.parametrize("of_store", [False, True])
+def test_attributes_may_appear_while_an_object_is_pickled(of_store):
+    """As when another thread reads a cached attribute for the first time."""
+    buffer, times = VectorReplayBuffer(8, 2), itertools.count()
+    buffer.add(Batch(obs=[0, 1], act=[0, 0], rew=[0.0, 0.0], terminated=[False] * 2, truncated=[False] * 2))
+    owner = buffer._store if of_store else buffer
+
+    def grow(frame, event, _):
+        if frame.f_code.co_name not in ("__getstate__", "<dictcomp>"):
+            return None
+        frame.f_trace_opcodes = True
+        owner.__dict__[f"later{next(times)}"] = 0
+        return grow
+
+    sys.settrace(grow)
+    try:
+        state = owner.__getstate__()
+    finally:
+        sys.settrace(None)
+    assert next(times) > 1
+    assert state

@@ -173,7 +173,7 @@ class ReplayBuffer(TianshouView):
             self.__dict__["append"] = self._core.append  # spares a Python call for each row
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in _DERIVED}
+        state = {key: value for key, value in self.__dict__.copy().items() if key not in _DERIVED}
         return state | {"_ring": self._rows.ring, "_stack_num": self._rows.stack_num}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

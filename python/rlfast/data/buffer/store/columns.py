@@ -76,7 +76,9 @@ class Columns:
         return self.core.offsets
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_views", "_add_converted")}
+        state = {
+            key: value for key, value in self.__dict__.copy().items() if key not in ("core", "_views", "_add_converted")
+        }
         return state | {"capacities": self.capacities, "snapshot": self.core.dump()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
