@@ -245,9 +245,9 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         self.clip_episode(terminated=False)
         observations, several = episode.observations, isinstance(episode.observations, list | tuple)
         info = self._dataset_info
+        signatures = info.observation_signature, info.action_signature
         for i in range(episode.size()):
             shown = tuple(part[i] for part in observations) if several else observations[i]
-            signatures = info.observation_signature, info.action_signature
             self._rows.steps.append(self._step(shown, episode.actions[i], episode.rewards[i], *signatures))
             self._rows.write_steps()
         self.clip_episode(episode.terminated)

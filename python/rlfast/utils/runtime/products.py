@@ -95,15 +95,16 @@ def multiplied(
     :return: the result.
     """
     is_by_columns = b.dim() == 2 and b.stride(0) == 1 < b.stride(1)
-    is_by_engine = torch.get_num_threads() == 1 and not (is_by_columns and (out is None or _is_of_few_rows(a, b)))
-    if is_by_engine or not _has_onednn():
-        out = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
-        _core.multiply(out, a, b, bias)
-        return out
-    if a.dim() == 2:
+    suits_onednn = torch.get_num_threads() > 1 or (is_by_columns and (out is None or _is_of_few_rows(a, b)))
+    is_by_onednn = suits_onednn and _has_onednn()
+    if is_by_onednn and a.dim() == 2:
         y = _by_onednn(a, b, bias)
         return y if out is None else out.copy_(y)
-    out = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
+    if out is None:
+        out = a.new_empty(*a.shape[:-1], b.shape[-1])
+    if not is_by_onednn:
+        _core.multiply(out, a, b, bias)
+        return out
     for result, one, other in zip(out, a, b, strict=True):
         result.copy_(_by_onednn(one, other, bias))
     return out
