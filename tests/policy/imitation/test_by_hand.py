@@ -153,6 +153,21 @@ class TestCQL:
         assert told[0]["cql_alpha"].item() == 1.0
         assert told[1]["cql_alpha"].item() == pytest.approx(1.25 if rises else math.exp(-0.5))  # not above alpha_max
 
+    def test_at_first_its_actor_imitates_the_data(self):
+        policy = cql(alpha=0.25, imitation_steps=1)
+        data = math.tanh(0.75)
+        losses, _ = policy.gradient_step(sample([[data]], [1.0], draws=self.draws(), is_due=True))
+        density = -0.5 * 0.75**2 - 0.5 * math.log(2 * math.pi) - math.log(1 - data**2)
+        assert losses["actor_loss"].item() == pytest.approx(0.25 * LOG_PROB - density, rel=1e-5)
+
+    def test_its_actor_imitates_for_as_many_steps_as_asked(self, monkeypatch):
+        policy, imitated = make_policy("cql", imitation_steps=2), []
+        buffer, inner = policy.process_buffer(rows("cql")), policy.calc_imitation_loss
+        monkeypatch.setattr(policy, "calc_imitation_loss", lambda *args: imitated.append(steps) or inner(*args))
+        for steps in range(4):  # noqa: B007 (the function above reads it)
+            policy.update(16, buffer)
+        assert imitated == [0, 1]
+
     def test_values_of_the_policys_actions_are_no_less_than_returns(self):
         policy = cql(calibrated=True)
         q1, _ = policy.sampled_values(sample([[0.0]], [0.0], extras=(torch.tensor([7.0]),)), *self.draws()[2:])

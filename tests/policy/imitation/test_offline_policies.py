@@ -13,6 +13,9 @@ from rlfast.data import Batch, PrioritizedVectorReplayBuffer
 from rlfast.policy.components.compiled_update import CompiledUpdate
 
 NAMES = (*CONTINUOUS, *DISCRETE)
+CHANGING = pytest.param("cql", {"imitation_steps": 3}, id="cql that imitates at first")
+"""A policy whose loss changes during the tests."""
+WITH_OPTIONS = [*(pytest.param(name, {}, id=name) for name in NAMES), CHANGING]
 
 
 def learned(policy, buffer, start=0, stop=4):
@@ -37,24 +40,24 @@ def test_a_whole_update_moves_every_network(name):
     assert policy(OBS).act.shape == ((100, 2) if name in CONTINUOUS else (100,))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_as_one_graph(name, monkeypatch):
+@pytest.mark.parametrize(("name", "options"), WITH_OPTIONS)
+def test_as_one_graph(name, options, monkeypatch):
     monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
     torch._dynamo.reset()
-    policies = [make_policy(name, compile=compile) for compile in (False, True)]
+    policies = [make_policy(name, compile=compile, **options) for compile in (False, True)]
     (eager, told), (graph, same) = (learned(policy, policy.process_buffer(rows(name))) for policy in policies)
     assert graph.numpy() == pytest.approx(eager.numpy(), abs=1e-5)
     assert same.get_loss_stats_dict() == pytest.approx(told.get_loss_stats_dict(), abs=1e-4)
 
 
 @pytest.mark.parametrize("carry", ["copy", "pickle", "state"])
-@pytest.mark.parametrize("name", NAMES)
-def test_resume_is_exact(name, carry):
-    half, straight = make_policy(name), make_policy(name)
+@pytest.mark.parametrize(("name", "options"), WITH_OPTIONS)
+def test_resume_is_exact(name, options, carry):
+    half, straight = make_policy(name, **options), make_policy(name, **options)
     buffer = half.process_buffer(rows(name))
     learned(half, buffer, 0, 3)
     if carry == "state":
-        resumed = make_policy(name, seed=5)
+        resumed = make_policy(name, seed=5, **options)
         resumed.load_state_dict(half.state_dict())
     else:
         resumed = copy.deepcopy(half) if carry == "copy" else pickle.loads(pickle.dumps(half))
@@ -89,9 +92,9 @@ def test_the_value_of_a_truncated_end_counts_and_that_of_a_terminal_one_does_not
     assert (told(0.0, "truncated") == pytest.approx(told(3.0, "truncated"))) is ("imitation" in name)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_learning_goes_through_a_forward_that_was_replaced(name):
-    policy, asked = make_policy(name), []
+@pytest.mark.parametrize(("name", "options"), WITH_OPTIONS)
+def test_learning_goes_through_a_forward_that_was_replaced(name, options):
+    policy, asked = make_policy(name, **options), []
     if name == "bcq":
         pytest.skip("its learning chooses no actions")
     inner = policy.forward

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import OfflineControlConfig, TemperatureConfig
-from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveFloat, PositiveInt
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -34,6 +34,8 @@ class Config(OfflineControlConfig, TemperatureConfig):
     """Learning rate of Adam for the learned number."""
     num_repeat_actions: PositiveInt = 10
     """Number of actions of each of three kinds in the penalty."""
+    imitation_steps: NonNegativeInt = 0
+    """Number of first gradient steps in which the actor imitates the data, and does not raise values."""
     calibrated: bool = True
     """Whether values of the policy's actions count as at least the returns of the data (arXiv:2303.05479)."""
     clip_grad: NonNegativeFloat = 1.0
@@ -82,6 +84,7 @@ def build(config: Config, networks: Networks) -> CQLPolicy:
         num_repeat_actions=config.num_repeat_actions,
         calibrated=config.calibrated,
         backup_entropy=config.backup_entropy,
+        imitation_steps=config.imitation_steps,
         clip_grad=config.clip_grad,
         compile=config.compile,
         **networks.spaces,

@@ -17,6 +17,7 @@ from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
 from rlfast.utils.arguments.validation import (
     FiniteFloat,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     UnitFloat,
@@ -65,6 +66,8 @@ class CQLPolicy(ConservativeLearner):
     :param clip_grad: largest norm of each critic's gradient; 0 for no limit. Default: 1.
     :param backup_entropy: whether targets contain the entropy of the policy, as those of soft actor-critic do. Where
         the penalty makes values steep, a learned ``alpha`` grows, and values drift away by its entropy. Default: True.
+    :param imitation_steps: number of first gradient steps in which the actor does not raise values, but the likelihood
+        of the data's actions; its loss is :meth:`calc_imitation_loss`, of the authors' code. Default: 0.
     :param calibrated: see above. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
     :param device: has no effect: the device is that of the networks.
     :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
@@ -106,6 +109,7 @@ class CQLPolicy(ConservativeLearner):
         clip_grad: NonNegativeFloat = 1.0,
         calibrated: bool = True,
         backup_entropy: bool = True,
+        imitation_steps: NonNegativeInt = 0,
         device: str | torch.device = "cpu",
         estimation_step: PositiveInt = 1,
         exploration_noise: BaseNoise | Literal["default"] | None = None,
@@ -140,14 +144,17 @@ class CQLPolicy(ConservativeLearner):
         self.cql_alpha_optim = torch.optim.Adam([self.cql_log_alpha], lr=cql_alpha_lr)
         self.min_action, self.max_action, self.num_repeat_actions = min_action, max_action, num_repeat_actions
         self.alpha_min, self.alpha_max, self.calibrated = alpha_min, alpha_max, calibrated
-        self.backup_entropy = backup_entropy
+        self.backup_entropy, self.imitation_steps = backup_entropy, imitation_steps
         self.extra_names = ("calibration_returns",) if calibrated else ()
         self.compile_update(compile, actor, critic, self.critic2)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the actor, the temperature, the multiplier, each critic and the target critics."""
         noise, noise_next, *draws = sample.draws or self.draw_step(len(sample.act))
-        actor_loss, log_prob = self.calc_actor_loss(sample.obs, noise)
+        if sample.is_due:
+            actor_loss, log_prob = self.calc_imitation_loss(sample.obs, sample.act, noise)
+        else:
+            actor_loss, log_prob = self.calc_actor_loss(sample.obs, noise)
         descend(actor_loss, self.actor_optim)
         losses = {"actor_loss": actor_loss.detach(), **self.adapt_temperature(log_prob.flatten())}
         losses["alpha"] = self.temperature.value.reshape(())

@@ -305,20 +305,24 @@ class ReplayLearner(BasePolicy):
         self._last_losses.update(zip(losses, values, strict=True))
         return self.stats_class(**self._last_losses)
 
+    def _is_due(self) -> bool:
+        """Return ``sample.is_due`` of the next gradient step."""
+        period = self.period
+        return period > 0 and self._iter % period == (0 if self.due_first else period - 1)
+
     def _as_sample(self, batch: Any) -> Sample:
         device = self._device
         if has_sequences(batch):
             batch = flattened(batch, device)
         rows = len(batch.act)
         graph, heard = self._compiled is not None, self.must_call_forward()  # a replaced forward draws its own numbers
-        period = self.period
         head = (
             None if graph or isinstance(batch.obs, Sequences) else batch,
             self.inputs(batch.obs),
             None if graph else batch.get("state"),
             self.actions(batch.act, device),
             torch.as_tensor(batch.weight, dtype=torch.float32, device=device) if "weight" in batch else None,
-            period > 0 and self._iter % period == (0 if self.due_first else period - 1),
+            self._is_due(),
         )
         extras = tuple(torch.as_tensor(batch[name], device=device) for name in self.extra_names)
         if not self.learns_from_rewards:

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 
 from rlfast.data import Batch, to_torch
+from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import soft_value
+from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.temperature import Temperature
 from rlfast.policy.learners.continuous.squashed_actor import SquashedActor
 from rlfast.policy.learners.replay_learner import Sample
@@ -29,6 +31,8 @@ class ConservativeLearner(Temperature, SquashedActor):
     """The bounds of uniform actions, the same in each dimension."""
     num_repeat_actions: int
     """Number of actions of each of the three kinds."""
+    imitation_steps: int
+    """Number of first gradient steps in which the actor imitates the data."""
     calibrated: bool
     """Whether values of the policy's actions are at least the returns of the data (arXiv:2303.05479)."""
 
@@ -42,11 +46,33 @@ class ConservativeLearner(Temperature, SquashedActor):
         act, log_prob_B = self.random_actions(obs, None, None, *given)
         return act, log_prob_B[:, None]
 
+    def _is_due(self) -> bool:
+        return self._iter < self.imitation_steps
+
     def calc_actor_loss(self, obs: Any, *noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of the actor, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`."""
         act, log_prob = self.actor_pred(obs, *noise)
         q1_B, q2_B = self.critic_values(obs, act)
         return -soft_value(q1_B, q2_B, log_prob.flatten(), self.temperature.value).mean(), log_prob
+
+    def calc_imitation_loss(
+        self, obs: Any, act_data: torch.Tensor, *noise: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return the loss of an actor that imitates, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`.
+
+        .. math:: \frac1B \sum \alpha \log\pi(a \mid s) - \log\pi(\hat a \mid s), \quad a \sim \pi
+
+        :param obs: observations.
+        :param act_data: the actions of the data, ``[B, ...]``.
+        """
+        if self.must_call_forward():
+            result = self.call_forward(obs, None, None)
+            dist, log_prob = result.dist, result.log_prob
+        else:
+            dist = SquashedNormal(*actor_output(self.actor, obs, None))
+            log_prob = dist.with_log_prob(*noise or (self._draw(len(act_data)),))[1][:, None]
+        loss_B = self.temperature.value * log_prob.flatten() - dist.log_prob(act_data.flatten(1).to(log_prob.dtype))
+        return loss_B.mean(), log_prob
 
     def calc_pi_values(
         self, obs_pi: Any, obs_to_pred: Any, *noise: torch.Tensor, lowest_N: torch.Tensor | None = None
