@@ -119,6 +119,19 @@ class TestCQL:
         assert q1[0].tolist() == pytest.approx(rated)
         assert q2.shape == (1, 6)
 
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_several_actions_at_an_observation_follow_each_other(self, replaced):
+        policy, noise = make_policy("cql"), torch.randn(6, 2)
+        obs = torch.tensor(OBS.obs[:3])
+        many = obs[[0, 0, 1, 1, 2, 2]]
+        if replaced:
+            inner, policy.draw_normal = policy.forward, lambda *_: noise
+            policy.forward = lambda batch, state=None: inner(batch, state)
+        given = () if replaced else (noise,)
+        few = policy.calc_pi_values(obs, many, *given)
+        assert few[0].shape == few[1].shape == (6, 1)
+        torch.testing.assert_close(few, policy.calc_pi_values(many, many, *given))
+
     def test_the_density_of_uniform_actions_is_that_of_their_bounds(self):
         policy = cql(min_action=-2.0, max_action=2.0)
         (uniform,) = policy.draw_step(5000)[2:3]

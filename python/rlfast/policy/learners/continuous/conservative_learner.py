@@ -36,15 +36,20 @@ class ConservativeLearner(Temperature, SquashedActor):
     calibrated: bool
     """Whether values of the policy's actions are at least the returns of the data (arXiv:2303.05479)."""
 
-    def actor_pred(self, obs: Any, *noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return random actions, and their log-probabilities ``[B, 1]``.
+    def actor_pred(self, obs: Any, *noise: torch.Tensor, repeats: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return random actions, and their log-probabilities ``[N, 1]``.
 
-        :param obs: observations.
-        :param noise: standard normal numbers, ``[B, size]``; nothing to draw them.
+        :param obs: observations, ``[B, ...]``.
+        :param noise: standard normal numbers, ``[N, size]``; nothing to draw them.
+        :param repeats: number of actions at each observation, which follow each other: N = B * repeats. Default: 1.
         """
-        given = noise or ((self._draw(len(obs)),) if not self.must_call_forward() else ())
-        act, log_prob_B = self.random_actions(obs, None, None, *given)
-        return act, log_prob_B[:, None]
+        if self.must_call_forward():
+            act, log_prob_N = self.random_actions(_repeated(obs, repeats))
+        else:  # the actor is the same for all actions of an observation
+            mean, std = (one[:, None] for one in actor_output(self.actor, obs, None))
+            (noise_N,) = noise or (self._draw(len(mean) * repeats),)
+            act, log_prob_N = SquashedNormal(mean, std).with_log_prob(noise_N.reshape(len(mean), repeats, -1))
+        return act.reshape(-1, *self._act_shape), log_prob_N.reshape(-1, 1)
 
     def _is_due(self) -> bool:
         return self._iter < self.imitation_steps
@@ -79,13 +84,14 @@ class ConservativeLearner(Temperature, SquashedActor):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values of the policy's actions less their log-probabilities, by each critic, ``[N, 1]``.
 
-        :param obs_pi: the observations at which the policy acts.
-        :param obs_to_pred: the observations at which the actions are rated.
+        :param obs_pi: the observations at which the policy acts: as many as ``obs_to_pred``, or fewer with several
+            actions each.
+        :param obs_to_pred: the observations at which the actions are rated, ``[N, ...]``.
         :param noise: see :meth:`actor_pred`.
         :param lowest_N: the least values; None for no bound.
         """
         with torch.no_grad():
-            act, log_prob = self.actor_pred(obs_pi, *noise)
+            act, log_prob = self.actor_pred(obs_pi, *noise, repeats=len(obs_to_pred) // len(obs_pi))
         q1_N, q2_N = self.critic_values(obs_to_pred, act)
         if lowest_N is not None:
             q1_N, q2_N = torch.maximum(q1_N, lowest_N), torch.maximum(q2_N, lowest_N)
@@ -107,17 +113,16 @@ class ConservativeLearner(Temperature, SquashedActor):
         :param sample: the transitions.
         :param draws: uniform actions, and the noise of actions at the observations and at the next ones.
         """
-        rows = torch.arange(len(sample.act), device=self._device).repeat_interleave(self.num_repeat_actions)
-        obs, obs_next = sample.obs[rows], sample.obs_next[rows]
-        lowest_N = sample.extras[0].to(self._dtype)[rows] if self.calibrated else None
+        many = self.num_repeat_actions
+        obs = _repeated(sample.obs, many)
+        lowest_N = _repeated(sample.extras[0].to(self._dtype), many) if self.calibrated else None
         uniform, noise, noise_next = draws
         parts = (
-            self.calc_random_values(obs, uniform.reshape(len(rows), *self._act_shape)),
-            self.calc_pi_values(obs, obs, noise, lowest_N=lowest_N),
-            self.calc_pi_values(obs_next, obs, noise_next, lowest_N=lowest_N),
+            self.calc_random_values(obs, uniform.reshape(-1, *self._act_shape)),
+            self.calc_pi_values(sample.obs, obs, noise, lowest_N=lowest_N),
+            self.calc_pi_values(sample.obs_next, obs, noise_next, lowest_N=lowest_N),
         )
-        shape = (-1, self.num_repeat_actions)
-        q1_BN, q2_BN = (torch.cat([part[critic].reshape(shape) for part in parts], dim=1) for critic in (0, 1))
+        q1_BN, q2_BN = (torch.cat([part[critic].reshape(-1, many) for part in parts], dim=1) for critic in (0, 1))
         return q1_BN, q2_BN
 
     def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
@@ -165,3 +170,11 @@ class ConservativeLearner(Temperature, SquashedActor):
     def inputs(self, obs: Any) -> Any:
         """Return observations as tensors."""
         return to_torch(obs, device=self._device)
+
+
+def _repeated(rows: Any, repeats: int) -> Any:
+    """Return rows with copies of each after it, ``[B * repeats, ...]``.
+
+    :param rows: a tensor, or a ``Batch`` of tensors, ``[B, ...]``.
+    """
+    return rows[torch.arange(len(rows)).repeat_interleave(repeats)]
