@@ -182,6 +182,23 @@ def test_a_range_picks_rows_and_is_not_read_beyond_them(name):
             dist[beyond]
 
 
+def nested(depth):
+    entry = 0
+    for _ in range(depth):
+        entry = [entry]
+    return entry
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_lists_of_an_index_are_not_too_deep(name):
+    dist = MAKE[name]()
+    for index in (([[1, 0], [0, 0]], slice(None)), ([1], [[0], [2]]), [1, 0, 0]):
+        assert torch.equal(dist[index].mode, dist.mode[index])
+    for beyond in (nested(65), nested(100_000), (0, nested(100_000)), (0, [0, nested(100_000)])):
+        with pytest.raises(IndexError, match="lists of an index are at most 64 deep"):
+            dist[beyond]
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_samples_have_64_axes_at_most(name):
     dist = MAKE[name]()

@@ -39,7 +39,12 @@ def _picked(rows: torch.Tensor, index: Any) -> torch.Tensor:
     # Torch reads a range to its end before it looks for the first row.
     if isinstance(index, range) and any(not -len(rows) <= row < len(rows) for row in (*index[:1], *index[-1:])):
         raise IndexError(f"{index} is out of range: there are {len(rows)} rows")
-    return rows[index]
+    level = [index]
+    for _ in range(_MOST_AXES):
+        level = [entry for one in level if isinstance(one, list | tuple) for entry in one]
+        if not level:
+            return rows[index]
+    raise IndexError(f"lists of an index are at most {_MOST_AXES} deep")  # torch dies of deeper ones
 
 
 def tanh_log_det(pre: torch.Tensor) -> torch.Tensor:

@@ -123,4 +123,5 @@ class TD3BCPolicy(TwinDelayedLearner):
     def actor_loss(self, sample: Sample) -> torch.Tensor:
         """Return the loss of the actor: value, and the distance from the actions of the data."""
         act = self.best_actions(sample.obs, sample.state, sample.batch)
-        return regularized_actor_loss(self.critic_values(sample.obs, act)[0], act, sample.act, self.alpha)  # equation 3
+        q_B = self.value_of(self.critic, sample.obs, act)
+        return regularized_actor_loss(q_B, act, sample.act, self.alpha)  # equation 3
