@@ -34,6 +34,8 @@ class Config(OfflineControlConfig, TemperatureConfig):
     """Learning rate of Adam for the learned number."""
     num_repeat_actions: PositiveInt = 10
     """Number of actions of each of three kinds in the penalty."""
+    actor_learning_rate: NonNegativeFloat | None = None
+    """Learning rate of Adam, of the actor. Default: that of the critics."""
     imitation_steps: NonNegativeInt = 0
     """Number of first gradient steps in which the actor imitates the data, and does not raise values."""
     calibrated: bool = True
@@ -66,9 +68,10 @@ def build(config: Config, networks: Networks) -> CQLPolicy:
     from rlfast.utils.optim import adam
 
     optim = adam(config.learning_rate)
+    slower = config.actor_learning_rate
     return CQLPolicy(
         actor=networks.normal_actor(conditioned_sigma=True),
-        actor_optim=optim,
+        actor_optim=optim if slower is None else adam(slower),
         critic=networks.action_value(),
         critic_optim=optim,
         critic2=networks.action_value(),
