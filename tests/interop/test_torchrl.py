@@ -14,4 +14,4 @@ def test_torchrl(check):
 
 
 def test_there_is_something_to_check():
-    assert len(checks(DRIVER)) == 19
+    assert len(checks(DRIVER)) == 20

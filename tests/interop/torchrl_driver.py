@@ -17,7 +17,14 @@ import numpy as np
 import torch
 import torchrl
 from tensordict import NonTensorData, TensorDict
-from torchrl.data import LazyTensorStorage, ReplayBuffer, TensorDictMaxValueWriter
+from torchrl.data import (
+    LazyTensorStorage,
+    PrioritizedSliceSampler,
+    ReplayBuffer,
+    SliceSampler,
+    SliceSamplerWithoutReplacement,
+    TensorDictMaxValueWriter,
+)
 from torchrl.data import PrioritizedSampler as HostSampler
 from torchrl.data import TensorDictReplayBuffer as Host
 from torchrl.envs import DoubleToFloat
@@ -268,6 +275,33 @@ def check_sampler_of_two_axes():
     buffer.extend(TensorDict({"x": torch.arange(20).view(5, 4)}, [5, 4]))
     batch, info = buffer.sample(return_info=True)
     assert torch.equal(batch["x"], info["index"][0] * 4 + info["index"][1])
+
+
+def check_samplers_of_slices():
+    made = {
+        "slices": lambda: SliceSampler(num_slices=4, end_key=("next", "done"), strict_length=False),
+        "by trajectory": lambda: SliceSampler(slice_len=3, traj_key=("collector", "traj_ids"), cache_values=True),
+        "each once": lambda: SliceSamplerWithoutReplacement(slice_len=2, end_key=("next", "done")),
+        "prioritized": lambda: PrioritizedSliceSampler(
+            60, 0.6, 0.4, slice_len=3, end_key=("next", "done"), strict_length=False
+        ),
+    }
+    for rows in (50, 80):
+        for name, sampler in made.items():
+            drawn = []
+            for kind in (Storage, LazyTensorStorage):
+                buffer = Host(storage=kind(60), sampler=sampler(), batch_size=12)
+                torch.manual_seed(0)
+                for start in range(0, rows, 10):
+                    buffer.extend(transitions(rows)[start : start + 10])
+                drawn.append([buffer.sample() for _ in range(5)])
+            for mine, yours in zip(*drawn, strict=True):
+                if name != "prioritized":
+                    same(mine, yours)
+                    continue
+                assert {*mine.keys(True, True)} == {*yours.keys(True, True)}  # it has a stream of its own
+                follows = mine["sensors", "depth"][1:] == mine["next", "sensors", "depth"][:-1]
+                assert (follows & ~mine["next", "done"][:-1]).sum() >= 4
 
 
 def check_buffer_is_the_hosts():

@@ -234,6 +234,20 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
     def __len__(self) -> int:
         return len(self.buffer)
 
+    @property
+    def shape(self) -> torch.Size:
+        """The number of rows, as a shape."""
+        return torch.Size([len(self)])
+
+    @property
+    def _total_shape(self) -> torch.Size:
+        """The number of rows of a full storage; prioritized samplers of slices read this and the next."""
+        return torch.Size([self.max_size])
+
+    @property
+    def _len_along_dim0(self) -> int:
+        return len(self)
+
     def contains(self, item: Any) -> Any:
         """Whether rows with these indices exist."""
         if isinstance(item, torch.Tensor):
