@@ -19,6 +19,7 @@ from rlfast.experiment.config import (
     DataConfig,
     ExplorationConfig,
     OfflineConfig,
+    OfflineRewardConfig,
     OffPolicyConfig,
     OnPolicyConfig,
     QLearningConfig,
@@ -130,8 +131,10 @@ def explore_in_tests(config: RunConfig, policy: Any) -> bool:
 
 def _data(config: RunConfig, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> ReplayBuffer | None:
     """Returns the data of a run; None for a run without, or a policy that only acts."""
-    source = config.data if isinstance(config, DataConfig) else None
-    return None if source is None else load_data(source, obs_space, act_space, stream_seed(config.seed, "sampler"))
+    if not isinstance(config, DataConfig) or config.data is None:
+        return None
+    scale = config.reward_scale if isinstance(config, OfflineRewardConfig) else 1.0
+    return load_data(config.data, obs_space, act_space, stream_seed(config.seed, "sampler"), scale)
 
 
 def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Parts:

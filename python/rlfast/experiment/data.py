@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rlfast.env import VectorEnvNormObs
 
 
-def load_data(source: str, obs_space: gym.Space[Any], act_space: gym.Space[Any], seed: int) -> ReplayBuffer:
+def load_data(
+    source: str, obs_space: gym.Space[Any], act_space: gym.Space[Any], seed: int, reward_scale: float = 1.0
+) -> ReplayBuffer:
     """Reads the data of a run into a buffer of one ring, with actions in the policy's form.
 
     An episode of the source that was still running counts as truncated at its newest row.
@@ -27,6 +29,7 @@ def load_data(source: str, obs_space: gym.Space[Any], act_space: gym.Space[Any],
     :param obs_space: observation space of the environment.
     :param act_space: action space of the environment.
     :param seed: seed of the draws.
+    :param reward_scale: what rewards are multiplied by. Default: 1.
     :return: the buffer.
     :raises ValueError: if observations or actions do not fit the spaces, or there are none; see also
         :func:`~rlfast.data.datasets.opening.open_source`.
@@ -39,6 +42,7 @@ def load_data(source: str, obs_space: gym.Space[Any], act_space: gym.Space[Any],
             if given.in_environment_form:
                 _check("actions", source, part["act"], act_space)
                 part["act"] = to_policy_form(part["act"], act_space)
+            part["rew"] = part["rew"] * reward_scale
             append(buffer, part)
     _check("observations", source, buffer.get(np.zeros(1, np.int64), "obs"), obs_space)
     _check("actions", source, buffer.act[:1], act_space)

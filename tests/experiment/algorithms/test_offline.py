@@ -67,6 +67,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tiny, name, tmp_path, monkeyp
     assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
 
 
+@pytest.mark.parametrize("name", ["td3-bc", "discrete-cql"])
+def test_rewards_of_the_data_are_scaled(tiny, name):
+    config = tiny(name)
+    plain, scaled = (build(replace(config, reward_scale=scale)).trainer.keywords["buffer"] for scale in (1.0, 0.25))
+    assert scaled.rew.tolist() == (plain.rew * 0.25).tolist()
+    assert scaled.obs_next.tolist() == plain.obs_next.tolist()
+
+
 def test_gail_learns_in_its_environment(tiny, tmp_path):
     config = replace(tiny("gail"), max_steps=64, collect_steps=32, num_envs=2, eval_interval=64)
     result = train(config)

@@ -25,6 +25,7 @@ from rlfast.experiment.config.offline import (
     OfflineChoiceConfig,
     OfflineConfig,
     OfflineControlConfig,
+    OfflineRewardConfig,
 )
 from rlfast.experiment.config.on_policy import (
     AdvantageConfig,
@@ -68,6 +69,7 @@ __all__ = [
     "OfflineChoiceConfig",
     "OfflineConfig",
     "OfflineControlConfig",
+    "OfflineRewardConfig",
     "OnPolicyConfig",
     "PolicyGradientConfig",
     "QLearningConfig",

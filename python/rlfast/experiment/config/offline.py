@@ -8,6 +8,7 @@ from typing import Literal
 from rlfast.experiment.config.base import RunConfig
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,
+    PositiveFloat,
     PositiveInt,
     UnitFloat,
 )
@@ -47,7 +48,15 @@ class OfflineConfig(DataConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfflineControlConfig(OfflineConfig):
+class OfflineRewardConfig(OfflineConfig):
+    """The settings of offline runs that learn from rewards."""
+
+    reward_scale: PositiveFloat = 1.0
+    """Rewards of the data are multiplied by it; returns of tests are those of the environment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfflineControlConfig(OfflineRewardConfig):
     """The settings of offline runs with continuous actions and target critics."""
 
     env: str = "Pendulum-v1"
@@ -58,7 +67,7 @@ class OfflineControlConfig(OfflineConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfflineChoiceConfig(OfflineConfig):
+class OfflineChoiceConfig(OfflineRewardConfig):
     """The settings of offline runs with discrete actions."""
 
     hidden_sizes: tuple[PositiveInt, ...] = (128, 128)
