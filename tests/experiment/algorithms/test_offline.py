@@ -75,6 +75,17 @@ def test_rewards_of_the_data_are_scaled(tiny, name):
     assert scaled.obs_next.tolist() == plain.obs_next.tolist()
 
 
+@pytest.mark.parametrize("name", [name for name in CONTINUOUS if name != "il"])
+def test_critics_are_normalized_on_request(tiny, name):
+    def layers(network):
+        return [type(layer) for layer in network.modules()].count(torch.nn.LayerNorm)
+
+    for asked in (False, True):
+        policy = build(tiny(name, layer_norm=asked, hidden_sizes=(8, 8))).policy
+        actor = policy.actor_perturbation if name == "bcq" else policy.actor
+        assert [layers(net) for net in (policy.critic, policy.critic2, actor)] == [2 * asked, 2 * asked, 0]
+
+
 def test_gail_learns_in_its_environment(tiny, tmp_path):
     config = replace(tiny("gail"), max_steps=64, collect_steps=32, num_envs=2, eval_interval=64)
     result = train(config)

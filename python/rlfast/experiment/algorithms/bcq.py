@@ -54,9 +54,9 @@ def build(config: Config, networks: Networks) -> BCQPolicy:
     return BCQPolicy(
         actor_perturbation=networks.perturbation(config.phi),
         actor_perturbation_optim=optim,
-        critic=networks.action_value(),
+        critic=networks.action_value(layer_norm=config.layer_norm),
         critic_optim=optim,
-        critic2=networks.action_value(),
+        critic2=networks.action_value(layer_norm=config.layer_norm),
         critic2_optim=optim,
         vae=networks.autoencoder(2 * networks.action_size),
         vae_optim=optim,

@@ -72,9 +72,9 @@ def build(config: Config, networks: Networks) -> CQLPolicy:
     return CQLPolicy(
         actor=networks.normal_actor(conditioned_sigma=True),
         actor_optim=optim if slower is None else adam(slower),
-        critic=networks.action_value(),
+        critic=networks.action_value(layer_norm=config.layer_norm),
         critic_optim=optim,
-        critic2=networks.action_value(),
+        critic2=networks.action_value(layer_norm=config.layer_norm),
         critic2_optim=optim,
         tau=config.tau,
         gamma=config.gamma,

@@ -55,9 +55,9 @@ def build(config: Config, networks: Networks) -> ReBRACPolicy:
     return ReBRACPolicy(
         actor=networks.deterministic_actor(),
         actor_optim=optim,
-        critic=networks.action_value(),
+        critic=networks.action_value(layer_norm=config.layer_norm),
         critic_optim=optim,
-        critic2=networks.action_value(),
+        critic2=networks.action_value(layer_norm=config.layer_norm),
         critic2_optim=optim,
         tau=config.tau,
         gamma=config.gamma,

@@ -64,6 +64,8 @@ class OfflineControlConfig(OfflineRewardConfig):
     """Size of the steps of target networks."""
     n_step: PositiveInt = 1
     """Number of rewards summed before bootstrapping."""
+    layer_norm: bool = False
+    """Whether hidden layers of critics are normalized (LayerNorm), which keeps values of unknown actions bounded."""
 
 
 @dataclass(frozen=True, kw_only=True)

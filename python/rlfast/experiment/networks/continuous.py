@@ -78,13 +78,15 @@ class ContinuousNetworks(NetworkBase):
 
         return self._over_encoder(head)
 
-    def action_value(self) -> nn.Module:
+    def action_value(self, *, layer_norm: bool = False) -> nn.Module:
         """Returns a network for the value of a continuous action, ``(obs, act) -> [B, 1]``, never recurrent.
 
+        :param layer_norm: whether hidden layers are normalized. Default: False.
         :raises ValueError: if actions are not continuous.
         """
-        shape = self._box().shape
-        return self._over_encoder(lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True)))
+        options: dict[str, Any] = {"action_shape": self._box().shape, "concat": True}
+        options["norm_layer"] = nn.LayerNorm if layer_norm else None
+        return self._over_encoder(lambda size: continuous.Critic(self._net(size, **options)))
 
     def action_values_by(
         self,
