@@ -86,6 +86,14 @@ def test_critics_are_normalized_on_request(tiny, name):
         assert [layers(net) for net in (policy.critic, policy.critic2, actor)] == [2 * asked, 2 * asked, 0]
 
 
+@pytest.mark.parametrize("rate", [None, 0.25])
+def test_cqls_actor_may_have_a_learning_rate_of_its_own(tiny, rate):
+    policy = build(tiny("cql", learning_rate=0.5, actor_learning_rate=rate, imitation_steps=7)).policy
+    rates = [optim.param_groups[0]["lr"] for optim in (policy.critic_optim, policy.critic2_optim, policy.actor_optim)]
+    assert rates == [0.5, 0.5, 0.5 if rate is None else rate]
+    assert policy.imitation_steps == 7
+
+
 def test_gail_learns_in_its_environment(tiny, tmp_path):
     config = replace(tiny("gail"), max_steps=64, collect_steps=32, num_envs=2, eval_interval=64)
     result = train(config)

@@ -68,10 +68,10 @@ def build(config: Config, networks: Networks) -> CQLPolicy:
     from rlfast.utils.optim import adam
 
     optim = adam(config.learning_rate)
-    slower = config.actor_learning_rate
+    actor_rate = config.learning_rate if config.actor_learning_rate is None else config.actor_learning_rate
     return CQLPolicy(
         actor=networks.normal_actor(conditioned_sigma=True),
-        actor_optim=optim if slower is None else adam(slower),
+        actor_optim=adam(actor_rate),
         critic=networks.action_value(layer_norm=config.layer_norm),
         critic_optim=optim,
         critic2=networks.action_value(layer_norm=config.layer_norm),
