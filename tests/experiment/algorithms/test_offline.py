@@ -87,11 +87,27 @@ def test_critics_are_normalized_on_request(tiny, name):
 
 
 @pytest.mark.parametrize("rate", [None, 0.25])
-def test_cqls_actor_may_have_a_learning_rate_of_its_own(tiny, rate):
-    policy = build(tiny("cql", learning_rate=0.5, actor_learning_rate=rate, imitation_steps=7)).policy
-    rates = [optim.param_groups[0]["lr"] for optim in (policy.critic_optim, policy.critic2_optim, policy.actor_optim)]
-    assert rates == [0.5, 0.5, 0.5 if rate is None else rate]
-    assert policy.imitation_steps == 7
+@pytest.mark.parametrize("imitation_steps", [0, 2])
+def test_cqls_actor_may_learn_slower_after_it_has_imitated(tiny, rate, imitation_steps):
+    config = tiny("cql", learning_rate=0.5, actor_learning_rate=rate, imitation_steps=imitation_steps)
+    parts = build(config)
+    policy, buffer = parts.policy, parts.trainer.keywords["buffer"]
+    policy.process_buffer(buffer)
+    rates = []
+    for _ in range(4):
+        rates.append([optim.param_groups[0]["lr"] for optim in (policy.critic_optim, policy.actor_optim)])
+        policy.update(8, buffer)
+    slow = 0.5 if rate is None else rate
+    assert rates == [[0.5, 0.5 if step < imitation_steps else slow] for step in range(4)]
+    assert policy.imitation_steps == imitation_steps
+
+
+def test_a_run_of_cql_resumes_after_its_imitation(tiny, tmp_path):
+    config = tiny("cql", actor_learning_rate=1e-4, imitation_steps=12)
+    straight = train(replace(config, run_dir=tmp_path / "straight"))
+    train(replace(config, max_steps=8, run_dir=tmp_path / "stopped"))
+    resume(tmp_path / "stopped", max_steps=16)
+    assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
 
 
 def test_gail_learns_in_its_environment(tiny, tmp_path):

@@ -35,7 +35,8 @@ class Config(OfflineControlConfig, TemperatureConfig):
     num_repeat_actions: PositiveInt = 10
     """Number of actions of each of three kinds in the penalty."""
     actor_learning_rate: NonNegativeFloat | None = None
-    """Learning rate of Adam, of the actor. Default: that of the critics."""
+    """Learning rate of Adam, of the actor after its steps of imitation, in which it is learning_rate. Default: the
+    same."""
     imitation_steps: NonNegativeInt = 0
     """Number of first gradient steps in which the actor imitates the data, and does not raise values."""
     calibrated: bool = True
@@ -64,14 +65,19 @@ PRESETS = {
 
 def build(config: Config, networks: Networks) -> CQLPolicy:
     """The policy, with an actor of squashed normal distributions and two critics."""
+    from torch.optim.lr_scheduler import MultiStepLR
+
     from rlfast.policy import CQLPolicy
     from rlfast.utils.optim import adam
 
-    optim = adam(config.learning_rate)
-    actor_rate = config.learning_rate if config.actor_learning_rate is None else config.actor_learning_rate
+    optim, actor = adam(config.learning_rate), networks.normal_actor(conditioned_sigma=True)
+    rate = config.learning_rate if config.actor_learning_rate is None else config.actor_learning_rate
+    changes = config.imitation_steps > 0 and 0 < config.learning_rate != rate
+    actor_optim = (optim if changes else adam(rate))(actor.parameters())
+    schedule = MultiStepLR(actor_optim, [config.imitation_steps], rate / config.learning_rate) if changes else None
     return CQLPolicy(
-        actor=networks.normal_actor(conditioned_sigma=True),
-        actor_optim=adam(actor_rate),
+        actor=actor,
+        actor_optim=actor_optim,
         critic=networks.action_value(layer_norm=config.layer_norm),
         critic_optim=optim,
         critic2=networks.action_value(layer_norm=config.layer_norm),
@@ -89,6 +95,7 @@ def build(config: Config, networks: Networks) -> CQLPolicy:
         backup_entropy=config.backup_entropy,
         imitation_steps=config.imitation_steps,
         clip_grad=config.clip_grad,
+        lr_scheduler=schedule,
         compile=config.compile,
         **networks.spaces,
     )
