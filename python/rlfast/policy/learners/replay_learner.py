@@ -43,7 +43,8 @@ class Sample(NamedTuple):
     weight: torch.Tensor | None
     """Importance weights of prioritized replay, ``[B]``."""
     is_due: bool
-    """Whether this gradient step is one of the periodic ones; see :attr:`ReplayLearner.period`."""
+    """Whether this gradient step is one of the periodic ones, see :attr:`ReplayLearner.period`; or what an algorithm
+    says instead, such as whether its actor still imitates."""
     draws: tuple[torch.Tensor, ...]
     """The random numbers of :meth:`ReplayLearner.draw_step`."""
     returns: Any = None

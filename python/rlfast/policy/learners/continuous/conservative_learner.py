@@ -52,6 +52,7 @@ class ConservativeLearner(Temperature, SquashedActor):
         return act.reshape(-1, *self._act_shape), log_prob_N.reshape(-1, 1)
 
     def _is_due(self) -> bool:
+        """Return whether the actor imitates in the next gradient step."""
         return self._iter < self.imitation_steps
 
     def calc_actor_loss(self, obs: Any, *noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
