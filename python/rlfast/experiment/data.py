@@ -42,7 +42,8 @@ def load_data(
             if given.in_environment_form:
                 _check("actions", source, part["act"], act_space)
                 part["act"] = to_policy_form(part["act"], act_space)
-            part["rew"] = part["rew"] * reward_scale
+            if reward_scale != 1:
+                part["rew"] = part["rew"] * reward_scale
             append(buffer, part)
     _check("observations", source, buffer.get(np.zeros(1, np.int64), "obs"), obs_space)
     _check("actions", source, buffer.act[:1], act_space)
