@@ -242,11 +242,11 @@ def _is_hidden(value: Any) -> bool:
 
 
 def _has_rows(tree: Any) -> bool:
-    """Whether all leaves are arrays or tensors with at least one axis."""
-    if isinstance(tree, dict | Fields):
+    """Whether all leaves are arrays or tensors with at least one axis, and there are any."""
+    if isinstance(tree, Fields):
         return all(map(_has_rows, tree.values()))
-    if isinstance(tree, tuple | list):
-        return bool(tree) and all(map(_has_rows, tree))
+    if isinstance(tree, dict | tuple | list):
+        return bool(tree) and all(map(_has_rows, tree.values() if isinstance(tree, dict) else tree))
     return (is_tensor(tree) or isinstance(tree, np.ndarray)) and tree.ndim > 0
 
 

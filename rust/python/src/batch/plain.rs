@@ -8,7 +8,7 @@ use super::{MAX_DEPTH, empty, is_batch, stacking, with_fields};
 use crate::prelude::*;
 
 /// Sets `fields` to what a batch of class `batch` holds for the plain values among those `given`, and to the values themselves for others;
-/// returns whether all are plain: numbers and lists of them become arrays, dicts of plain values and several dicts of numbers become
+/// returns whether all are plain: numbers and lists of them become arrays, dicts of plain values and lists of dicts of numbers become
 /// batches, and arrays of numbers, batches and None stay.
 pub fn convert<'py>(
     given: &Bound<'py, PyDict>,
@@ -48,8 +48,10 @@ fn converted<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>, depth: usize)
     }
     let items: Vec<_> = if let Ok(list) = value.cast_exact::<PyList>() {
         list.iter().collect()
-    } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-        tuple.iter().collect()
+    } else if let Ok(tuple) = value.cast_exact::<PyTuple>()
+        && tuple.iter().all(|item| array::is_plain_number(&item))
+    {
+        tuple.iter().collect() // others may be hidden states
     } else {
         return Ok(None);
     };
