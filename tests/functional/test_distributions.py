@@ -192,9 +192,11 @@ def nested(depth):
 @pytest.mark.parametrize("name", MAKE)
 def test_lists_of_an_index_are_not_too_deep(name):
     dist = MAKE[name]()
-    for index in (([[1, 0], [0, 0]], slice(None)), ([1], [[0], [2]]), [1, 0, 0]):
+    for index in (([[1, 0], [0, 0]], slice(None)), ([1], [[0], [2]]), [1, 0, 0], (nested(50),)):
         assert torch.equal(dist[index].mode, dist.mode[index])
-    for beyond in (nested(65), nested(100_000), (0, nested(100_000)), (0, [0, nested(100_000)])):
+    endless = []
+    endless += [endless, endless]
+    for beyond in (nested(65), nested(100_000), (0, nested(100_000)), (0, [0, nested(100_000)]), endless):
         with pytest.raises(IndexError, match="lists of an index are at most 64 deep"):
             dist[beyond]
 

@@ -39,11 +39,11 @@ def _picked(rows: torch.Tensor, index: Any) -> torch.Tensor:
     # Torch reads a range to its end before it looks for the first row.
     if isinstance(index, range) and any(not -len(rows) <= row < len(rows) for row in (*index[:1], *index[-1:])):
         raise IndexError(f"{index} is out of range: there are {len(rows)} rows")
-    level = [index]
-    for _ in range(_MOST_AXES):
-        level = [entry for one in level if isinstance(one, list | tuple) for entry in one]
+    level = [index] if isinstance(index, list | tuple) else []
+    for _ in range(_MOST_AXES + 1):
         if not level:
             return rows[index]
+        level = [*{id(entry): entry for one in level for entry in one if isinstance(entry, list | tuple)}.values()]
     raise IndexError(f"lists of an index are at most {_MOST_AXES} deep")  # torch dies of deeper ones
 
 

@@ -84,8 +84,8 @@ class ContinuousNetworks(NetworkBase):
         :param layer_norm: whether hidden layers are normalized. Default: False.
         :raises ValueError: if actions are not continuous.
         """
-        options: dict[str, Any] = {"action_shape": self._box().shape, "concat": True}
-        options["norm_layer"] = nn.LayerNorm if layer_norm else None
+        norm_layer = nn.LayerNorm if layer_norm else None
+        options: dict[str, Any] = {"action_shape": self._box().shape, "concat": True, "norm_layer": norm_layer}
         return self._over_encoder(lambda size: continuous.Critic(self._net(size, **options)))
 
     def action_values_by(
