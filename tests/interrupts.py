@@ -1,0 +1,109 @@
+"""Interrupts at every point of a call: what Ctrl-C, or a failing callback, leaves behind.
+
+`interrupt` runs a call and raises in it, once, right before the n-th bytecode that the library runs in this thread.
+Python itself delivers signals at fewer places (calls and loops), so a call that survives this survives Ctrl-C::
+
+    for point in range(points(lambda: use(make()))):
+        thing = make()
+        interrupt(lambda: use(thing), point)
+        check(thing)  # works, or says in one sentence what to do
+
+`FailsOnce` is for code of users that the library calls: it raises at its n-th call.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import rlfast
+
+LIBRARY = os.path.dirname(rlfast.__file__) + os.sep
+
+
+class Interrupt(KeyboardInterrupt):
+    """An interrupt of ours, which no other code raises."""
+
+
+class _Tracer:
+    """Counts the bytecodes of frames whose file begins with ``within``, and raises ``error`` before number ``at``."""
+
+    def __init__(self, at: int | None, within: str, error: type[BaseException]) -> None:
+        self.at, self.within, self.error = at, within, error
+        self.seen = 0
+        self.place = ""
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "call" and not frame.f_code.co_filename.startswith(self.within):
+            return None
+        if event == "call":
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif event == "opcode":
+            self.seen += 1
+            if self.seen - 1 == self.at:
+                self.place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+                raise self.error(f"injected at point {self.at}, {self.place}")
+        return self
+
+
+def _run(call: Callable[[], object], tracer: _Tracer) -> BaseException | None:
+    """Runs a call under a tracer, and returns what it raised."""
+    before, hook = sys.gettrace(), sys.unraisablehook
+    sys.unraisablehook = lambda raised: None if isinstance(raised.exc_value, tracer.error) else hook(raised)
+    try:
+        sys.settrace(tracer)
+        call()
+    except BaseException as error:  # noqa: BLE001 (which is what is tested)
+        return error
+    finally:
+        sys.settrace(before)
+        sys.unraisablehook = hook
+    return None
+
+
+def points(call: Callable[[], object], within: str = LIBRARY) -> int:
+    """Returns how many points there are at which `interrupt` can raise in a call. The call must succeed."""
+    tracer = _Tracer(None, within, Interrupt)
+    error = _run(call, tracer)
+    if error is not None:
+        raise error
+    return tracer.seen
+
+
+def interrupt(
+    call: Callable[[], object], point: int, error: type[BaseException] = Interrupt, within: str = LIBRARY
+) -> str:
+    """Runs a call and raises ``error`` at one of its points.
+
+    :param call: the call.
+    :param point: the number of the point, from 0.
+    :param error: the class of the exception.
+    :param within: raise only in files whose path begins so.
+    :return: the place where it was raised; empty if the call ended before the point.
+    """
+    tracer = _Tracer(point, within, error)
+    raised = _run(call, tracer)
+    if raised is not None and not tracer.place:
+        raise raised
+    return tracer.place
+
+
+def spread(total: int, count: int, start: int = 0) -> Iterator[int]:
+    """Returns at most ``count`` of the points ``0 .. total - 1``, evenly spread; another ``start`` gives others."""
+    step = max(1, total // count) if count < total else 1
+    return iter(range(start % step, total, step))
+
+
+class FailsOnce:
+    """A function that raises ``error`` at its n-th call (from 0), and else calls ``function``."""
+
+    def __init__(self, function: Callable[..., Any], at: int | None, error: type[BaseException] = Interrupt) -> None:
+        self.function, self.at, self.error = function, at, error
+        self.calls = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        if self.calls - 1 == self.at:
+            raise self.error(f"injected at call {self.at}")
+        return self.function(*args, **kwargs)
