@@ -14,12 +14,13 @@ Python itself delivers signals at fewer places (calls and loops), so a call that
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import rlfast
 
-LIBRARY = os.path.dirname(rlfast.__file__) + os.sep
+LIBRARY = str(Path(rlfast.__file__).parent) + os.sep
 
 
 class Interrupt(KeyboardInterrupt):
@@ -54,7 +55,7 @@ def _run(call: Callable[[], object], tracer: _Tracer) -> BaseException | None:
     try:
         sys.settrace(tracer)
         call()
-    except BaseException as error:  # noqa: BLE001 (which is what is tested)
+    except BaseException as error:
         return error
     finally:
         sys.settrace(before)
