@@ -1,4 +1,4 @@
-"""Interrupts at every point of a call: what Ctrl-C, or a failing callback, leaves behind.
+"""Interrupts and other threads at every point of a call: what Ctrl-C, or a failing callback, leaves behind.
 
 `interrupt` runs a call and raises in it, once, right before the n-th bytecode that the library runs in this thread.
 Python itself delivers signals at fewer places (calls and loops), so a call that survives this survives Ctrl-C::
@@ -8,17 +8,21 @@ Python itself delivers signals at fewer places (calls and loops), so a call that
         interrupt(lambda: use(thing), point)
         check(thing)  # works, or says in one sentence what to do
 
-`FailsOnce` is for code of users that the library calls: it raises at its n-th call.
+`switch` lets another thread run there instead. `FailsOnce` is for code of users that the library calls: it raises at
+its n-th call.
 """
 
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import rlfast
+
+T = TypeVar("T")
 
 LIBRARY = str(Path(rlfast.__file__).parent) + os.sep
 
@@ -44,8 +48,12 @@ class _Tracer:
             self.seen += 1
             if self.seen - 1 == self.at:
                 self.place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
-                raise self.error(f"injected at point {self.at}, {self.place}")
+                self.reached(frame)
         return self
+
+    def reached(self, _: FrameType) -> None:
+        """Is called once, before the bytecode."""
+        raise self.error(f"injected at point {self.at}, {self.place}")
 
 
 def _run(call: Callable[[], object], tracer: _Tracer) -> BaseException | None:
@@ -108,3 +116,48 @@ class FailsOnce:
         if self.calls - 1 == self.at:
             raise self.error(f"injected at call {self.at}")
         return self.function(*args, **kwargs)
+
+
+class _Switch(_Tracer):
+    """Lets another thread work before bytecode number ``at``."""
+
+    def __init__(self, at: int, within: str, work: Callable[[], object], patience: float) -> None:
+        super().__init__(at, within, Interrupt)
+        self.thread = Thread(target=self._work, args=(work,), daemon=True)
+        self.patience = patience
+        self.raised: BaseException | None = None
+
+    def _work(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            self.raised = error
+
+    def reached(self, _: FrameType) -> None:
+        self.thread.start()
+        self.thread.join(self.patience)  # it may have to wait for the call
+
+
+def switch(
+    call: Callable[[], T], point: int, work: Callable[[], object], within: str = LIBRARY, patience: float = 0.002
+) -> T:
+    """Runs a call, and at one of its points lets another thread run ``work``, as when the interpreter switches threads.
+
+    :param call: the call.
+    :param point: the number of the point, from 0; the call must have it.
+    :param work: what the other thread does. It may wait for the call to end.
+    :param within: count the points of files whose path begins so.
+    :param patience: seconds after which the call goes on though ``work`` has not ended.
+    :return: what the call returned, once both have ended. What either raised is raised.
+    """
+    tracer, results = _Switch(point, within, work, patience), []
+    raised = _run(lambda: results.append(call()), tracer)
+    assert tracer.place or raised, f"the call has {tracer.seen} points, and not number {point}"
+    if tracer.place:
+        tracer.thread.join(60)
+        assert not tracer.thread.is_alive(), f"{tracer.place}: the other thread waits for ever"
+    for error in (raised, tracer.raised):
+        if error is not None:
+            error.add_note(f"threads were switched at point {point}, {tracer.place}")
+            raise error
+    return results[0]
