@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from interrupts import points
 from rlfast.data import Batch
 from rlfast.data._leaves import Column, as_array, convert
 from rlfast.data.schema import Schema, flatten, nest
@@ -162,3 +163,13 @@ def test_every_leaf_has_as_many_rows_as_asked_for():
     with pytest.raises(ValueError, match="act has shape"):
         Schema().conform(row | {"act": np.zeros((3, 3))}, 2)
     assert Schema().conform(row | {"act": 1}, 2)[0]["act",].tolist() == [1, 1]  # one for all
+
+
+def test_work_is_proportional_to_the_number_of_columns():
+    def work(columns: int) -> int:
+        row = ROW | {"obs": {f"c{k}": 0.0 for k in range(columns)}}
+        schema = Schema()
+        schema.extend(schema.conform(row, None)[1])
+        return points(lambda: schema.conform(row, None))
+
+    assert work(400) < 3 * work(200)

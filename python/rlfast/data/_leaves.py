@@ -45,9 +45,13 @@ class Oddities:
     Each kind of warning is given once for each field, and only for rows that were stored.
     """
 
-    def __init__(self) -> None:
-        self._told: set[tuple[Path, str]] = set()
+    def __init__(self, told: set[tuple[Path, str]] | None = None) -> None:
+        self._told: set[tuple[Path, str]] = set() if told is None else told
         self._noted: dict[tuple[Path, str], str] = {}
+
+    def fresh(self) -> Oddities:
+        """Returns an empty collection for the rows of one call, which gives no warning that was given before."""
+        return Oddities(self._told)
 
     @property
     def any(self) -> bool:
@@ -55,17 +59,13 @@ class Oddities:
         return bool(self._noted)
 
     def record(self, path: Path, kind: str, text: str) -> None:
-        """Keeps a warning until :meth:`emit` gives it or :meth:`discard` drops it.
+        """Keeps a warning until :meth:`emit` gives it.
 
         :param path: the field.
         :param kind: the kind of warning; a field has one of each kind.
         :param text: the message, without the name of the field.
         """
         self._noted.setdefault((path, kind), text)
-
-    def discard(self) -> None:
-        """Drops all kept warnings, because their rows were refused."""
-        self._noted.clear()
 
     def emit(self) -> None:
         """Gives all kept warnings, except those that were given before."""

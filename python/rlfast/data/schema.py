@@ -134,10 +134,10 @@ class Schema:
         """
         if links_next and fields.get("obs_next", ()) is None:
             fields = {key: value for key, value in fields.items() if key != "obs_next"}
-        self.oddities.discard()
+        oddities = self.oddities.fresh()
         given, groups = flatten(fields, self.objects)
         columns = self.columns()
-        absent = self._check_structure(given, groups, columns, links_next)
+        absent = self._check_structure(given, groups, columns, oddities, links_next=links_next)
         added = Schema(groups=groups - self.groups)
         leaves: Leaves = {}
         for path, value in given.items():
@@ -145,11 +145,11 @@ class Schema:
             if column is None:
                 column = infer(value, path, rows)
                 (added.objects if column.dtype == OBJECT else added.numbers)[path] = column
-            leaves[path] = fit(value, column, path, rows, self.oddities)
+            leaves[path] = fit(value, column, path, rows, oddities)
         for path, column in columns.items():
             if path not in leaves and path not in absent:
                 leaves[path] = column.blank(rows)
-        self.oddities.emit()
+        oddities.emit()
         return leaves, added
 
     def extend(self, added: Schema) -> None:
@@ -160,7 +160,13 @@ class Schema:
         self.groups = (self.groups | added.groups) - filled
 
     def _check_structure(
-        self, given: Mapping[Path, Any], groups: set[Path], known: Mapping[Path, Column], links_next: bool
+        self,
+        given: Mapping[Path, Any],
+        groups: set[Path],
+        known: Mapping[Path, Column],
+        oddities: Oddities,
+        *,
+        links_next: bool,
     ) -> list[Path]:
         """Checks that no field is missing and that no group became a leaf or the other way round.
 
@@ -178,16 +184,17 @@ class Schema:
                 f"{', '.join(missing)} missing, got {names}: a row needs {', '.join(REQUIRED)}, and obs_next where "
                 "earlier rows had it"
             )
+        outside = {path[:depth] for path in known for depth in range(1, len(path))}
         for path in given:
             outer = next((path[:depth] for depth in range(1, len(path)) if path[:depth] in known), None)
-            if outer is not None or any(other[: len(path)] == path and other != path for other in known):
+            if outer is not None or path in outside:
                 was = "an array" if outer is not None else "a group of arrays"
                 raise ValueError(f"{dotted(path)} does not fit: {dotted(outer or path)} was {was} in the first row")
         if absent:
-            self.oddities.record(
+            oddities.record(
                 ("obs_next",), "absent", "is not given: it is the obs of the next row until an episode ends"
             )
         for path in known:
             if path[0] in COMPLETE and path not in given and path not in absent:
-                self.oddities.record(path, "absent", "is not given, though earlier rows had it: it is kept as zeros")
+                oddities.record(path, "absent", "is not given, though earlier rows had it: it is kept as zeros")
         return absent

@@ -2,6 +2,8 @@
 //!
 //! `D` is additional information of the host about a column, such as its object for the dtype.
 
+use std::collections::HashMap;
+
 use crate::convert::NumberType;
 use crate::error::{Result, value_error};
 use crate::replay::layout::{Leaf, MAX_DEPTH};
@@ -167,11 +169,12 @@ impl<D: Clone> Schema<D> {
         self.collect_foreign(&self.root, &mut Vec::new(), &mut kept);
         kept.extend(foreign);
         let mut arranged = Self::new(self.save_obs_next);
+        let mut numbers = arranged.keys.iter().cloned().enumerate().map(|(at, key)| (key, at)).collect();
         for (at, column) in columns.iter().enumerate() {
-            arranged.insert(&column.leaf.path, Kind::Leaf(at), arranged.is_final(column))?;
+            arranged.insert(&mut numbers, &column.leaf.path, Kind::Leaf(at), arranged.is_final(column))?;
         }
         for path in &kept {
-            arranged.insert(path, Kind::Foreign, false)?;
+            arranged.insert(&mut numbers, path, Kind::Foreign, false)?;
         }
         arranged.columns = columns;
         arranged.places = std::array::from_fn(|key| arranged.root.iter().position(|node| node.key == key));
@@ -180,13 +183,20 @@ impl<D: Clone> Schema<D> {
         Ok(arranged)
     }
 
-    fn insert(&mut self, path: &[String], kind: Kind, is_final: bool) -> Result<()> {
+    /// Inserts a path. `numbers` are those of the keys.
+    fn insert(
+        &mut self,
+        numbers: &mut HashMap<String, usize>,
+        path: &[String],
+        kind: Kind,
+        is_final: bool,
+    ) -> Result<()> {
         if path.len() > MAX_DEPTH {
             return value_error!("a column is nested at most {MAX_DEPTH} deep, got one at depth {}", path.len());
         }
         let Some((last, groups)) = path.split_last() else { return Ok(()) };
-        let keys: Vec<usize> = groups.iter().map(|name| self.key_of(name)).collect();
-        let last = self.key_of(last);
+        let keys: Vec<usize> = groups.iter().map(|name| self.key_of(numbers, name)).collect();
+        let last = self.key_of(numbers, last);
         let mut nodes = if is_final { &mut self.finals } else { &mut self.root };
         for key in keys {
             let at = nodes.iter().position(|node| node.key == key && matches!(node.kind, Kind::Group(_)));
@@ -202,11 +212,13 @@ impl<D: Clone> Schema<D> {
     }
 
     /// Returns the number of a key, which is added if it is new.
-    fn key_of(&mut self, name: &str) -> usize {
-        self.key(name).unwrap_or_else(|| {
-            self.keys.push(name.to_owned());
-            self.keys.len() - 1
-        })
+    fn key_of(&mut self, numbers: &mut HashMap<String, usize>, name: &str) -> usize {
+        if let Some(&number) = numbers.get(name) {
+            return number;
+        }
+        self.keys.push(name.to_owned());
+        numbers.insert(name.to_owned(), self.keys.len() - 1);
+        self.keys.len() - 1
     }
 
     fn collect_foreign(&self, nodes: &[Node], path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
