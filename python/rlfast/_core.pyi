@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, TypeAlias, final, overload
+from typing import Any, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,7 @@ __all__ = [
 
 __version__: str
 
+_T = TypeVar("_T")
 _Path: TypeAlias = tuple[str, ...]
 """The path of a leaf in a nested batch, such as ``("obs", "agent", "position")``."""
 _Column: TypeAlias = tuple[_Path, np.dtype[Any], tuple[int, ...]]
@@ -101,11 +102,27 @@ class Replay:
     sample_avail: bool
     beta: float
     weight_norm: bool
-    def define(self, columns: Sequence[_Column], foreign: Sequence[_Path] = ...) -> None:
-        """The first call lays out the rows; later calls add columns of zeros. ``foreign`` are the paths of object
-        leaves
-        that the caller stores; ``add`` skips them, and results do not have them. Raises a MemoryError with the bytes if
-        the columns do not fit."""
+    def define(
+        self,
+        columns: Sequence[_Column],
+        objects: Sequence[tuple[_Path, NDArray[np.object_]]] = ...,
+        version: int | None = None,
+    ) -> bool:
+        """The first call lays out the rows; later calls add columns of zeros. ``objects`` are columns of objects, each
+        an
+        array of ``total`` rows that ``add`` and ``load`` write, and that results do not have. Returns False, without a
+        change, if the columns do not have this ``version`` any more. Raises a MemoryError with the bytes if the columns
+        do not fit."""
+    @property
+    def version(self) -> int:
+        """How often the columns were changed."""
+    def objects(self) -> list[tuple[tuple[str, ...], NDArray[np.object_]]]:
+        """The columns of objects."""
+    def hold(self, call: Callable[[], _T]) -> _T:
+        """Returns ``call()``, during which no other thread changes rows or columns: those that want to wait. Calls of
+        one
+        thread may nest. Whatever the call raises, and wherever it is interrupted, others may change rows after
+        it."""
     @property
     def links_next(self) -> bool:
         """Whether a row whose ``obs_next`` is None or missing gets the next row's ``obs``."""
@@ -122,12 +139,18 @@ class Replay:
         """Slot of the next row of each ring, counted from the start of the ring."""
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(
-        self, fields: Mapping[str, Any], rings: _Index | None = None
+        self,
+        fields: Mapping[str, Any],
+        rings: _Index | None = None,
+        objects: Sequence[NDArray[np.object_]] | None = None,
+        emptied: int | None = None,
     ) -> tuple[_Index, NDArray[np.float64], _Index, _Index]:
         """Adds one row (``rings=None``: to ring 0, with unbatched leaves) or one row for each element of ``rings``.
         Returns ``(index, episode_return, episode_length, episode_start)``, of length 1 or ``len(rings)``. Return and
         length are 0 unless the row ends its episode, and the return is ``[rows, agents]`` for vector rewards. ``done``
-        is ignored, and ``obs_next`` with ``save_obs_next=False``. A ring with slots may occur several times."""
+        is ignored, and ``obs_next`` with ``save_obs_next=False``. A ring with slots may occur several times.
+        ``objects`` are the rows of all columns of objects, ``[rows, ...]`` each; other threads see the numbers and the
+        objects of a row, or neither. ``emptied`` is a ring that is reset in the same moment."""
     def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
         """Adds one row to ring 0 by keywords, which is the fastest way; returns its index."""
     def record(self, obs: Any, obs_next: Any, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
@@ -147,11 +170,17 @@ class Replay:
         sizes: Sequence[int],
         cursors: Sequence[int],
         known: Sequence[bool] | None = None,
+        objects: Sequence[NDArray[np.object_]] | None = None,
+        keep: bool = False,
+        cleared: dict[Any, Any] | None = None,
     ) -> None:
         """Replaces all rows by full-length columns (``total`` rows each, in storage order), in which the ``sizes[r]``
         rows
         before ``cursors[r]`` are live. ``define`` must have laid out the columns. Without ``save_obs_next``, ``known``
-        flags the ends of episodes whose ``obs_next`` is stored: default all."""
+        flags the ends of episodes whose ``obs_next`` is stored: default all. ``objects`` are the columns of objects.
+        With
+        ``keep``, running episodes keep their statistics, and rows that stay live their priorities. ``cleared`` is a
+        dict that is emptied in the same moment."""
     def has_obs_next(self, index: _Index) -> NDArray[np.bool_]:
         """Without ``save_obs_next``, whether each row ends an episode and has a stored ``obs_next``."""
     def running(self, ring: int) -> tuple[NDArray[np.float64] | float, int, int]:
@@ -164,11 +193,13 @@ class Replay:
         keys: Sequence[str] | None = None,
         stack_num: int | None = None,
         out: Mapping[str, NDArray[Any]] | None = None,
+        is_plain: bool = False,
     ) -> dict[str, Any]:
         """Returns new arrays of the rows at ``index``, whose shape they have as leading axes, nested as rows were.
         ``keys`` are top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy``
         if there are none. ``stack_num`` applies to obs, obs_next, info and policy. Raises an IndexError for rows
-        outside the storage."""
+        outside the storage, and with ``is_plain`` a SchemaMismatch if there are columns of objects, as ``sample``
+        does."""
     def transitions(self, index: _Index, keys: Sequence[str] | None = None) -> dict[str, Any]:
         """Returns ``take`` of columns that ``record`` writes, for an ``index`` of one axis. ``rewards`` are ``[B, 1]``.
         If
@@ -189,8 +220,12 @@ class Replay:
     def next(self, index: _Index) -> _Index: ...
     def unfinished(self) -> _Index:
         """Newest row of each ring whose newest episode is running."""
-    def chronological(self, ring: int | None = None) -> _Index:
-        """All live rows, ring by ring, oldest first; with ``sample_avail``, only those with a whole stack."""
+    def chronological(self, ring: int | None = None, all: bool = False) -> _Index:
+        """All live rows, ring by ring, oldest first; with ``sample_avail``, and unless ``all`` are wanted, only those
+        with a whole stack."""
+    def goals(self, index: _Index) -> _Index | None:
+        """The goals that the index array records (see ``carry``), -1 for rows that were overwritten since they were
+        drawn; None if it records none."""
     def episode_start(self, index: _Index) -> _Index:
         """Oldest live row of the episode of each row."""
     def episode_end(self, index: _Index) -> _Index:

@@ -39,7 +39,7 @@ CALLS = {
     "shapes": lambda amount: engine().define([(("a",), np.dtype("f8"), (amount, 7))]),
     "a shape": lambda amount: engine().define([(("a",), np.dtype("f8"), amount)]),
     "depth": lambda amount: engine().define([(tuple(["a"] * 100_000), np.dtype("f8"), ())], [("b",)]),
-    "foreign depth": lambda amount: engine().define([(("a",), np.dtype("f8"), ())], [tuple(["b"] * 100_000)]),
+    "foreign depth": lambda amount: engine().define([], [(tuple(["b"] * 100_000), np.empty(11, object))]),
     "sizes": lambda amount: engine().load({}, amount, amount),
     "set_running": lambda amount: engine().set_running(0, amount, 1, 0),
     "shift": lambda amount: _core.shift(np.array([5]), amount),

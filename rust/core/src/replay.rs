@@ -45,6 +45,7 @@ use crate::replay::table::{Ending, Table};
 use crate::replay::units::Units;
 use crate::rng::Stream;
 use crate::source::Source;
+use crate::vectors::with_room;
 
 /// The options of a buffer.
 #[derive(Clone, Debug)]
@@ -80,6 +81,14 @@ pub struct Added<'a> {
     pub episode_length: &'a mut [i64],
     /// Index of the first row of its episode.
     pub episode_start: &'a mut [i64],
+}
+
+/// What is known of rows beside their columns.
+pub struct Statistics {
+    /// The running episode of each ring.
+    running: Vec<RunningEpisode>,
+    /// The slots of rows, and their leaves in the tree of priorities.
+    priorities: Vec<(usize, f64)>,
 }
 
 /// A replay buffer.
@@ -479,6 +488,35 @@ impl Replay {
         Ok(())
     }
 
+    /// Returns the statistics of running episodes, and the priorities of rows.
+    ///
+    /// # Errors
+    /// `Room` without memory for them.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let mut priorities = Vec::new();
+        if let Some(held) = &self.priorities {
+            priorities = with_room(self.rings.live())?;
+            priorities.extend(self.rings.chronological().map(|slot| (slot, held.tree.leaf(slot))));
+        }
+        Ok(Statistics { running: self.rings.iter().map(|ring| ring.running.clone()).collect(), priorities })
+    }
+
+    /// Sets the statistics of running episodes, and the priorities of rows that are still there.
+    ///
+    /// # Panics
+    /// If they are those of another number of rings.
+    pub fn set_statistics(&mut self, statistics: Statistics) {
+        let Statistics { running, priorities } = statistics;
+        for (r, running) in running.into_iter().enumerate() {
+            self.rings.ring_mut(r).running = running;
+        }
+        let live = priorities.into_iter().filter(|&(slot, _)| self.generation(slot) != u64::MAX);
+        let (slots, leaves): (Vec<_>, Vec<_>) = live.unzip();
+        if let Some(held) = &mut self.priorities {
+            held.tree.set_many(&slots, &leaves);
+        }
+    }
+
     /// Returns the statistics of a ring's running episode.
     ///
     /// # Errors
@@ -537,14 +575,14 @@ impl Replay {
         self.table.as_ref().map_or((index, index), |table| self.rings.bounds(table, index))
     }
 
-    /// Returns the live rows of a ring, or of all rings one after the other, oldest first. With `sample_avail`, it
-    /// leaves out rows whose stack reaches beyond their episode.
+    /// Returns the live rows of a ring, or of all rings one after the other, oldest first. With `sample_avail`, and
+    /// unless `all` of them are wanted, it leaves out rows whose stack reaches beyond their episode.
     ///
     /// # Errors
     /// `Index` for a ring that does not exist, `Room` when there is no memory for the row numbers.
-    pub fn chronological(&self, ring: Option<usize>) -> Result<Vec<i64>> {
+    pub fn chronological(&self, ring: Option<usize>, all: bool) -> Result<Vec<i64>> {
         ring.map_or(Ok(()), |r| self.ring(r).map(drop))?;
-        let partial = self.config.sample_avail && self.config.stack_num > 1;
+        let partial = !all && self.config.sample_avail && self.config.stack_num > 1;
         self.live_where(ring, |i| !partial || self.has_whole_stack(i))
     }
 

@@ -7,10 +7,8 @@ use rlfast_core::rng::draws::BitSource;
 use rlfast_core::vectors::copied;
 use rlfast_envs::collect::{Acting, CollectState, Collected, Limit, RealActions, collect as run};
 use rlfast_envs::requests::ids;
-use rlfast_envs::vector::AnyVector;
 
 use crate::array::vector;
-use crate::columns::State;
 use crate::draws::{Locked, locked, locked_all};
 use crate::network::Network;
 use crate::prelude::*;
@@ -111,7 +109,5 @@ fn work(
     acting: Acting<'_, impl BitSource + Send>,
 ) -> PyResult<Collected> {
     let network = network.map(Network::engine);
-    let collect =
-        |envs: &mut Box<dyn AnyVector>, state: &mut State| run(&mut **envs, state.rows_mut(), network, running, acting);
-    envs.vector().detached_with(py, replay.state(), collect).python()
+    replay.write_with(py, envs.vector(), |envs, state| run(&mut **envs, state.rows_mut(), network, running, acting))?.python()
 }

@@ -6,6 +6,7 @@ use rlfast_core::replay::schema::{self, Schema};
 use rlfast_core::replay::session::{HostColumns, Session};
 
 use crate::array::number_type;
+use crate::objects::ObjectColumn;
 use crate::prelude::*;
 
 /// A column's dtype in NumPy.
@@ -26,6 +27,9 @@ pub type KeyPath = Items<String>;
 /// A column of the caller: its path, dtype and shape.
 pub type ColumnSpec<'py> = (KeyPath, Object<'py>, Items<usize>);
 
+/// A column of objects of the caller: its path, and the array for it.
+pub type ObjectSpec<'py> = (KeyPath, Object<'py>);
+
 /// The engine, and its columns as Python names them. Nothing of it calls Python.
 pub type State = Session<Columns>;
 
@@ -38,22 +42,43 @@ pub struct Columns {
     pub keys: Vec<Py<PyString>>,
     /// The type of nested values, besides dict.
     pub batch: Py<PyType>,
+    /// The columns of objects.
+    pub objects: Vec<ObjectColumn>,
+    /// How often the columns were changed.
+    pub version: u64,
 }
 
 impl Columns {
     /// The columns of a schema.
     pub fn new(py: Python<'_>, batch: Py<PyType>, schema: Schema<Arc<Dtype>>) -> Self {
         let keys = schema.keys().iter().map(|key| PyString::intern(py, key).unbind()).collect();
-        Self { keys, batch, schema }
+        Self { keys, batch, schema, objects: Vec::new(), version: 0 }
+    }
+
+    /// The next version of these columns.
+    fn changed(&self, py: Python<'_>, schema: Schema<Arc<Dtype>>) -> Self {
+        let objects = self.objects.iter().map(|column| column.clone_ref(py)).collect();
+        Self { objects, version: self.version + 1, ..Self::new(py, self.batch.clone_ref(py), schema) }
     }
 
     /// These columns with others after them.
-    pub fn with(&self, py: Python<'_>, columns: &[ColumnSpec<'_>], foreign: &[KeyPath]) -> PyResult<Self> {
+    pub fn with(
+        &self,
+        py: Python<'_>,
+        columns: &[ColumnSpec<'_>],
+        objects: &[ObjectSpec<'_>],
+        total: usize,
+    ) -> PyResult<Self> {
         let columns = columns.iter().map(|(path, dtype, shape)| column(py, path.0.clone(), dtype, shape.0.clone()));
         let flag = column(py, vec!["done".to_owned()], numpy::dtype::<bool>(py).as_any(), Vec::new())?;
-        let foreign = foreign.iter().map(|path| path.0.clone()).collect();
-        let schema = self.schema.with(columns.collect::<PyResult<_>>()?, foreign, flag).python()?;
-        Ok(Self::new(py, self.batch.clone_ref(py), schema))
+        let objects = objects.iter().map(|(path, array)| ObjectColumn::new(path.0.clone(), array, total));
+        let objects = objects.collect::<PyResult<Vec<_>>>()?;
+        let is_final = |path: &[String]| !self.schema.saves_obs_next() && path.first().is_some_and(|key| key == "obs_next");
+        let foreign = objects.iter().map(|column| column.path.clone()).filter(|path| !is_final(path));
+        let schema = self.schema.with(columns.collect::<PyResult<_>>()?, foreign.collect(), flag).python()?;
+        let mut columns = self.changed(py, schema);
+        columns.objects.extend(objects);
+        Ok(columns)
     }
 
     /// The columns of a restored engine. Those known before keep their Python dtypes.
@@ -68,7 +93,19 @@ impl Columns {
             columns.push(column(py, leaf.path.clone(), dtype.as_any(), leaf.shape.clone())?);
         }
         let schema = self.schema.restored(columns, engine.config().save_obs_next).python()?;
-        Ok(Self::new(py, self.batch.clone_ref(py), schema))
+        Ok(self.changed(py, schema))
+    }
+
+    /// Checks that there are no objects, which only `add` and `load` write.
+    ///
+    /// # Errors
+    /// `SchemaMismatch`.
+    #[inline]
+    pub fn check_plain(&self) -> PyResult<()> {
+        match self.objects.first() {
+            None => Ok(()),
+            Some(column) => mismatch!("{} is a column of objects", column.path.join(".")),
+        }
     }
 
     /// The dtype of a column.

@@ -11,6 +11,7 @@ mod gather;
 mod index;
 mod items;
 mod network;
+mod objects;
 mod prelude;
 #[cfg(unix)]
 mod process;

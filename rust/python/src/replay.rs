@@ -5,6 +5,7 @@
 
 pub mod append;
 mod episodes;
+mod holding;
 pub mod hosted;
 mod priorities;
 mod reading;
@@ -18,7 +19,7 @@ use rlfast_core::replay::ring::Ring;
 use rlfast_core::replay::schema::Schema;
 use rlfast_core::replay::{Config, Replay as Engine};
 
-use crate::columns::{Column, ColumnSpec, Columns, KeyPath, State};
+use crate::columns::{Column, ColumnSpec, Columns, ObjectSpec, State};
 use crate::prelude::*;
 use crate::rows::RowSources;
 use crate::shared::Spare;
@@ -54,11 +55,6 @@ type ColumnDescription<'py> = (Bound<'py, PyTuple>, Object<'py>, Vec<usize>);
 impl Replay {
     pub(crate) fn columns_now(&self, py: Python<'_>) -> Arc<Columns> {
         self.state.with(py, |state| state.columns().clone())
-    }
-
-    /// The engine and its columns, behind their lock.
-    pub(crate) fn state(&self) -> &Shared<State> {
-        &self.state
     }
 
     /// A number of each ring.
@@ -137,16 +133,38 @@ impl Replay {
         })
     }
 
-    #[pyo3(signature = (columns, foreign = Items(Vec::new())))]
-    fn define(&self, py: Python<'_>, columns: Items<ColumnSpec<'_>>, foreign: Items<KeyPath>) -> PyResult<()> {
+    #[pyo3(signature = (columns, objects = Items(Vec::new()), version = None))]
+    fn define(
+        &self,
+        py: Python<'_>,
+        columns: Items<ColumnSpec<'_>>,
+        objects: Items<ObjectSpec<'_>>,
+        version: Option<u64>,
+    ) -> PyResult<bool> {
         loop {
             let held = self.columns_now(py);
-            let next = held.with(py, &columns, &foreign)?;
-            let defined = self.state.with(py, |state| state.define(&held, next)).python()?;
+            if version.is_some_and(|version| version != held.version) {
+                return Ok(false);
+            }
+            let next = held.with(py, &columns, &objects, self.total)?;
+            let defined = self.write(py, 0, |state| state.define(&held, next))?.python()?;
             if defined.is_some() {
-                return Ok(());
+                return Ok(true);
             }
         }
+    }
+
+    #[getter]
+    fn version(&self, py: Python<'_>) -> u64 {
+        self.state.with(py, |state| state.columns().version)
+    }
+
+    fn objects<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, Object<'py>)>> {
+        let columns = self.columns_now(py);
+        let described = columns.objects.iter().map(|column| {
+            Ok((PyTuple::new(py, &column.path)?, column.array.bind(py).clone().into_any()))
+        });
+        described.collect()
     }
 
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<ColumnDescription<'py>>> {

@@ -304,14 +304,14 @@ class ReplayBuffer(TianshouView):
         )
         if not self._rows.whole:
             raise NotImplementedError("set_batch on the manager: this buffer's rows are part of its storage")
-        self._store.install(dict(batch.items()))
+        self._core.hold(partial(self._store.install, dict(batch.items())))
 
     def reset(self, keep_statistics: bool = False) -> None:
         """Removes all rows and their priorities.
 
         :param keep_statistics: whether the running episode keeps its return and length so far.
         """
-        self._store.reset(self._rows.only_ring, keep_statistics)
+        self._core.hold(partial(self._store.reset, self._rows.only_ring, keep_statistics))
 
     # -- drawing and reading -----------------------------------------------------------------------------------------
     def sample_indices(self, batch_size: int | None) -> Index:
@@ -339,10 +339,18 @@ class ReplayBuffer(TianshouView):
         """
         if out is not None:
             self._check_out()
-            return output_arrays.sample_into(self._rows, partial(self.sample_indices, batch_size), out)
+            draw = partial(self.sample_indices, batch_size)
+            return self._core.hold(partial(output_arrays.sample_into, self._rows, draw, out))
         if batch_size and batch_size > 0 and self._quick_sample and self._store.plain:
-            sampled: tuple[Batch, Index] = self._core.sample(batch_size)
-            return sampled
+            try:
+                sampled: tuple[Batch, Index] = self._core.sample(batch_size)
+            except SchemaMismatch:  # the first objects were added meanwhile
+                pass
+            else:
+                return sampled
+        return self._core.hold(partial(self._sample, batch_size))
+
+    def _sample(self, batch_size: int | None) -> tuple[Batch, Index]:
         indices = self.sample_indices(batch_size)
         unit = self._config.unit
         if not isinstance(unit, NStep | Sequence):
@@ -568,6 +576,9 @@ class ReplayBuffer(TianshouView):
         :raises ValueError: if the numbers of values and rows differ.
         :raises TypeError: if the dtype of ``seq`` cannot hold ``default_value``.
         """
+        self._core.hold(partial(self._set_array_at_key, seq, key, index, default_value))
+
+    def _set_array_at_key(self, seq: NDArray[Any], key: str, index: Any, default_value: float | None) -> None:
         columns = Batch(_rows=np.empty(self.maxsize, bool))
         if index is not None and key in self._meta:
             columns[key] = np.array(self._meta[key])

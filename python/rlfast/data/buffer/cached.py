@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Mapping
 from collections.abc import Sequence as AbstractSequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,6 @@ from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.arguments.checks import check_copyable, count_of
 from rlfast.utils.runtime.seeding import draw_seed
-
-# One thread at a time moves an episode: it reads the cache, writes the main buffer and empties the cache. The lock is
-# the module's and not a buffer's, so that copies and pickles need none, and a fork can wait for a move to end.
-_MOVING = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_MOVING.acquire, after_in_parent=_MOVING.release, after_in_child=_MOVING.release)
 
 
 class CachedReplayBuffer(ReplayBufferManager):
@@ -85,10 +78,9 @@ class CachedReplayBuffer(ReplayBufferManager):
         check_copyable(ids)
         if ids.size and ids.min() < 0:
             raise IndexError(f"cache {ids.min()} is out of range: there are {self.cached_buffer_num}")
-        with _MOVING:
-            if len(np.unique(ids)) < len(ids):
-                return self._add_one_by_one(Batch(dict(batch.items())), ids)
-            return self._add_rows(batch, ids)
+        if len(np.unique(ids)) < len(ids):
+            return self._core.hold(partial(self._add_one_by_one, Batch(dict(batch.items())), ids))
+        return self._core.hold(partial(self._add_rows, batch, ids))
 
     def _add_rows(self, batch: Batch | Mapping[str, Any], ids: Index) -> Added:
         """A row of each of several caches; episodes that end move."""
@@ -96,7 +88,8 @@ class CachedReplayBuffer(ReplayBufferManager):
         index, start = index.copy(), start.copy()
         for place in np.flatnonzero(length):
             moved = self._move(ids[place])
-            start[place], index[place] = (moved[0], moved[-1]) if len(moved) else (-1, -1)
+            first = -min(length[place], len(moved))  # an episode before it may have waited, after an interrupt
+            start[place], index[place] = (moved[first], moved[-1]) if len(moved) else (-1, -1)
         return index, episode_return, length, start
 
     def _add_one_by_one(self, batch: Batch, ids: Index) -> Added:
@@ -108,10 +101,7 @@ class CachedReplayBuffer(ReplayBufferManager):
 
     def _move(self, cache_id: int) -> Index:
         """An episode that is over goes to the main buffer: its rows there."""
-        cache = self.cached_buffers[cache_id]
-        moved = self.main_buffer.update(cache)
-        cache.reset()
-        return moved
+        return writing.move_all(self.main_buffer._rows, self.cached_buffers[cache_id]._rows)
 
     def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
         """Ends running episodes, cut off by time at their newest row, and moves them to the main buffer.
@@ -119,7 +109,9 @@ class CachedReplayBuffer(ReplayBufferManager):
         :param buffer_ids: of which caches, from 0; default all.
         """
         ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
-        with _MOVING:
-            super().close_episodes(ids + 1)
-            for cache_id in ids.tolist():
-                self._move(cache_id)
+        self._core.hold(partial(self._close_episodes, ids))
+
+    def _close_episodes(self, ids: Index) -> None:
+        super().close_episodes(ids + 1)
+        for cache_id in ids.tolist():
+            self._move(cache_id)

@@ -60,7 +60,7 @@ class TianshouView:
     def _assign_column(self, key: str, value: Any) -> None:
         if not self._rows.whole:
             raise NotImplementedError(f"assign {key} through the manager's _meta: these rows are part of its storage")
-        self._store.assign(key, value)
+        self._core.hold(lambda: self._store.assign(key, value))
 
     @property
     def _save_obs_next(self) -> bool:
@@ -258,7 +258,7 @@ class Meta(Batch):
         buffer = self._buffer
         base = buffer._rows.base
         rows = np.arange(base, base + buffer.maxsize)[index]
-        buffer._store.write_rows(rows, dict(value.items()))
+        buffer._core.hold(lambda: buffer._store.write_rows(rows, dict(value.items())))
 
     def update(self, batch: Any = None, **kwargs: Any) -> None:
         """Sets whole columns.

@@ -166,6 +166,23 @@ impl Replay {
     pub fn provenance(&self, index: Vec<i64>) -> Result<Provenance> {
         Ok(Provenance { generations: Some(self.generations(&index)?), index, goals: None })
     }
+
+    /// Returns the goals of rows, -1 for rows that were overwritten after they were drawn; None without goals. A goal is
+    /// no older than its row, so it is there as long as the row is.
+    ///
+    /// # Errors
+    /// `Index` for a row that does not exist, `Room` without memory.
+    pub fn present_goals(&self, rows: Provenance) -> Result<Option<Vec<i64>>> {
+        let Some(mut goals) = rows.goals else { return Ok(None) };
+        self.rings().check(&rows.index)?;
+        if let Some(drawn) = rows.generations {
+            let now = self.generations(&rows.index)?;
+            for (goal, (drawn, now)) in goals.iter_mut().zip(drawn.iter().zip(now)) {
+                *goal = if *drawn == now { *goal } else { -1 };
+            }
+        }
+        Ok(Some(goals))
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! have changed when it comes back: the functions here compare, and return None if they have.
 
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 use crate::error::Result;
 use crate::replay::gather::Output;
@@ -12,6 +13,7 @@ use crate::replay::plan::{Plan, SharedPair};
 use crate::replay::schema::Schema;
 use crate::replay::{Added, Replay, check_stack};
 use crate::segment_tree::SumTree;
+use crate::shared::fork_count;
 
 /// Plans that are kept; those that ask for few keys always ask for the same.
 const PLANS: usize = 8;
@@ -38,6 +40,19 @@ pub struct Session<C> {
     plans: Vec<KeptPlan>,
     /// How often rows were changed.
     writes: u64,
+    /// The thread that reads rows in several calls.
+    held: Option<Hold>,
+    /// The number of threads that wait to change rows.
+    waiting: usize,
+    /// The forks before `held` and `waiting` were set: after another one, the threads that they are about are gone.
+    forks: usize,
+}
+
+/// A thread that reads rows in several calls, which see the same rows.
+struct Hold {
+    thread: ThreadId,
+    /// How many of its holds are nested.
+    depth: usize,
 }
 
 /// The rows that are gathered.
@@ -92,7 +107,72 @@ impl<C: HostColumns> Prepared<C> {
 impl<C: HostColumns> Session<C> {
     /// Returns a session of an engine with these columns.
     pub fn new(engine: Replay, columns: C) -> Self {
-        Self { engine, columns: Arc::new(columns), plans: Vec::new(), writes: 0 }
+        Self {
+            engine,
+            columns: Arc::new(columns),
+            plans: Vec::new(),
+            writes: 0,
+            held: None,
+            waiting: 0,
+            forks: fork_count(),
+        }
+    }
+
+    /// Keeps other threads from changing rows until [`Self::release`]; holds of one thread may nest. Returns false if
+    /// another thread holds the rows, or waits to change them: then the caller waits and tries again.
+    pub fn hold(&mut self) -> bool {
+        self.forget_lost_threads();
+        let thread = thread::current().id();
+        match &mut self.held {
+            Some(held) if held.thread == thread => held.depth += 1,
+            Some(_) => return false,
+            None if self.waiting > 0 => return false,
+            None => self.held = Some(Hold { thread, depth: 1 }),
+        }
+        true
+    }
+
+    /// Ends a hold of this thread.
+    pub fn release(&mut self) {
+        if let Some(held) = self.held.as_mut().filter(|held| held.thread == thread::current().id()) {
+            held.depth -= 1;
+            if held.depth == 0 {
+                self.held = None;
+            }
+        }
+    }
+
+    /// Returns whether this thread may change rows now, which it may unless another thread holds them. `waits` is
+    /// whether the caller was refused before, and is updated: it must try again, or call [`Self::stop_waiting`].
+    #[inline]
+    pub fn may_write(&mut self, waits: &mut bool) -> bool {
+        (self.held.is_none() && !*waits) || self.may_write_after(waits)
+    }
+
+    #[cold]
+    fn may_write_after(&mut self, waits: &mut bool) -> bool {
+        self.forget_lost_threads();
+        let thread = thread::current().id();
+        if self.held.as_ref().is_some_and(|held| held.thread != thread) {
+            self.waiting += usize::from(!*waits);
+            *waits = true;
+            return false;
+        }
+        self.stop_waiting(waits);
+        true
+    }
+
+    /// Ends the wait of a thread that was refused a change.
+    pub fn stop_waiting(&mut self, waits: &mut bool) {
+        self.waiting = self.waiting.saturating_sub(usize::from(*waits));
+        *waits = false;
+    }
+
+    /// Ends what threads were at that a forked process does not have.
+    fn forget_lost_threads(&mut self) {
+        if self.forks != fork_count() {
+            (self.held, self.waiting, self.forks) = (None, 0, fork_count());
+        }
     }
 
     /// Returns the engine, for reading.
@@ -220,7 +300,8 @@ impl<C: HostColumns> Session<C> {
         self.written(columns, |engine| unsafe { engine.record(rows.sources(), rows.terminated(), rows.truncated()) })
     }
 
-    /// Replaces all rows by those of whole columns, as [`Replay::load`]; None likewise.
+    /// Replaces all rows by those of whole columns, as [`Replay::load`]; None likewise. With `keep`, the running episodes
+    /// keep their statistics, and rows that stay live their priorities.
     ///
     /// # Errors
     /// As [`Replay::load`].
@@ -232,12 +313,17 @@ impl<C: HostColumns> Session<C> {
         columns: &Arc<C>,
         rows: &Incoming,
         known: Option<&[bool]>,
-        sizes: &[usize],
-        cursors: &[usize],
+        (sizes, cursors): (&[usize], &[usize]),
+        keep: bool,
     ) -> Result<Option<()>> {
         let flags = (rows.terminated(), rows.truncated());
-        // SAFETY: as the caller promises.
-        self.written(columns, |engine| unsafe { engine.load(rows.sources(), flags, known, sizes, cursors) })
+        self.written(columns, |engine| {
+            let kept = if keep { Some(engine.statistics()?) } else { None };
+            // SAFETY: as the caller promises.
+            unsafe { engine.load(rows.sources(), flags, known, sizes, cursors)? };
+            kept.into_iter().for_each(|kept| engine.set_statistics(kept));
+            Ok(())
+        })
     }
 
     /// Returns the plan for some keys and a stack.
@@ -397,6 +483,45 @@ mod tests {
         // SAFETY: there is room for two rows in each.
         let done = unsafe { session.gather(prepared, &mut Selection::Drawn(&mut rows), &outputs, |_, _| Ok(())) };
         done.unwrap().map(|()| rooms)
+    }
+
+    /// Runs work in another thread.
+    fn elsewhere<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+        thread::scope(|scope| scope.spawn(work).join().unwrap())
+    }
+
+    #[test]
+    fn only_the_thread_that_holds_rows_may_write_them() {
+        let (mut session, mut waits) = (session(2), false);
+        assert!(session.hold() && session.hold());
+        session.release();
+        assert!(session.may_write(&mut waits) && !waits);
+        assert!(!elsewhere(|| session.hold()));
+        elsewhere(|| session.release());
+        assert!(!elsewhere(|| session.may_write(&mut waits)) && waits);
+        session.release();
+        assert!(!session.hold(), "a thread waits to write");
+        assert!(elsewhere(|| session.may_write(&mut waits)) && !waits);
+        assert!(session.hold());
+        session.release();
+    }
+
+    #[test]
+    fn a_thread_that_stops_waiting_lets_others_hold_rows() {
+        let (mut session, mut waits) = (session(2), false);
+        assert!(session.hold());
+        assert!(!elsewhere(|| session.may_write(&mut waits) || session.may_write(&mut waits)));
+        session.stop_waiting(&mut waits);
+        session.release();
+        assert!(session.hold() && !waits);
+    }
+
+    #[test]
+    fn a_fork_ends_what_other_threads_were_at() {
+        let (mut session, mut waits) = (session(2), false);
+        assert!(elsewhere(|| session.hold()) && !session.may_write(&mut waits));
+        session.forks += 1; // as after a fork
+        assert!(session.hold() && session.waiting == 0);
     }
 
     #[test]

@@ -21,9 +21,10 @@ impl Replay {
         let mut refused = None;
         if !self.always_falls_back.load(Ordering::Relaxed) {
             let added = self.with_columns(py, |columns, rows| {
+                columns.check_plain()?;
                 columns.find_listed(py, values, rows)?;
                 // SAFETY: the row was found for these columns, and lives as long as the values.
-                self.state.with(py, |state| unsafe { state.append(columns, &rows.found) }).python()
+                self.write(py, 0, |state| unsafe { state.append(columns, &rows.found) })?.python()
             });
             match added {
                 Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),

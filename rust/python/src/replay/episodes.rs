@@ -42,10 +42,16 @@ impl Replay {
         self.state.with(py, |state| state.engine().unfinished()).into()
     }
 
-    #[pyo3(signature = (ring = None))]
-    fn chronological(&self, py: Python<'_>, ring: Option<usize>) -> PyResult<Remembering> {
-        let rows = |state: &mut State| state.engine().provenance(state.engine().chronological(ring)?);
+    #[pyo3(signature = (ring = None, all = false))]
+    fn chronological(&self, py: Python<'_>, ring: Option<usize>, all: bool) -> PyResult<Remembering> {
+        let rows = |state: &mut State| state.engine().provenance(state.engine().chronological(ring, all)?);
         Ok(self.state.with(py, rows).python()?.into())
+    }
+
+    fn goals(&self, py: Python<'_>, index: Remembering) -> PyResult<Option<Shaped<i64>>> {
+        let Remembering { rows, shape } = index;
+        let goals = self.state.with(py, |state| state.engine().present_goals(rows)).python()?;
+        Ok(goals.map(|goals| Shaped::new(goals, shape)))
     }
 
     fn unroll(&self, py: Python<'_>, index: Index, length: usize) -> PyResult<(Shaped<i64>, Shaped<i64>)> {

@@ -28,9 +28,10 @@ impl Replay {
         let py = obs.py();
         let rings = self.state.with(py, |state| state.engine().rings().len());
         self.with_columns(py, |columns, rows| {
+            columns.check_plain()?;
             columns.find_step(py, [obs, actions, obs_next, rewards, dones, timeouts], rings, rows)?;
             // SAFETY: `find_step` made a source for each column, good for all rows while the values live, which the caller holds.
-            self.state.with(py, |state| unsafe { state.record(columns, &rows.found) }).python()
+            self.write(py, 0, |state| unsafe { state.record(columns, &rows.found) })?.python()
         })
     }
 

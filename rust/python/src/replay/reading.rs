@@ -22,6 +22,8 @@ pub(crate) struct Request<'a, 'py> {
     pub stack: Option<usize>,
     /// Arrays to be filled.
     pub out: Option<&'a Object<'py>>,
+    /// Whether the fields are all that there is of the rows: no columns of objects.
+    pub is_plain: bool,
 }
 
 impl Replay {
@@ -48,6 +50,9 @@ impl Replay {
         let mut share = request.out.is_none() && shape.len() == 1;
         loop {
             let prepared = self.state.with(py, |state| state.prepare(&mut selection, keys, stack, share)).python()?;
+            if request.is_plain {
+                prepared.columns.check_plain()?;
+            }
             let allocated = Allocated::new(py, &prepared, selection.rows().len(), shape, request.out)?;
             let outputs = &allocated.outputs;
             // SAFETY: each output was made with room for its rows.
@@ -63,7 +68,7 @@ impl Replay {
 
 #[pymethods]
 impl Replay {
-    #[pyo3(signature = (index, keys = None, stack_num = None, out = None))]
+    #[pyo3(signature = (index, keys = None, stack_num = None, out = None, is_plain = false))]
     fn take<'py>(
         &self,
         py: Python<'py>,
@@ -71,8 +76,9 @@ impl Replay {
         keys: Option<Items<String>>,
         stack_num: Option<usize>,
         out: Option<&Object<'py>>,
+        is_plain: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let request = Request { keys: keys.as_deref(), stack: stack_num, out };
+        let request = Request { keys: keys.as_deref(), stack: stack_num, out, is_plain };
         self.gathered(py, &index, request)
     }
 
@@ -84,7 +90,7 @@ impl Replay {
         out: Option<&Object<'py>>,
     ) -> PyResult<(Object<'py>, Remembering)> {
         let mut index = vectors::filled(0, batch_size).python()?;
-        let request = Request { out, ..Request::default() };
+        let request = Request { out, is_plain: true, ..Request::default() };
         let known = |engine: &mut Engine, index: &[i64]| Ok((engine.weights(index, None)?, engine.generations(index)?));
         let drawn = Selection::Drawn(&mut index);
         let (fields, (weights, generations)) = self.gathered_with(py, drawn, &[batch_size], request, known)?;

@@ -19,7 +19,7 @@ impl Replay {
         let mut fresh = Engine::new(config).python()?;
         py.detach(|| restore(&mut fresh)).python()?;
         let columns = columns.restored(py, &fresh)?;
-        drop(self.state.with(py, |state| state.replace(fresh, columns)));
+        drop(self.write(py, 0, |state| state.replace(fresh, columns))?);
         Ok(())
     }
 }

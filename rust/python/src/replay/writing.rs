@@ -10,6 +10,7 @@ use super::{LastAdded, Replay};
 use crate::array::vector;
 use crate::columns::{Columns, State};
 use crate::error::SchemaMismatch;
+use crate::objects::IncomingObjects;
 use crate::prelude::*;
 use crate::rows::{AddedArrays, RowSources};
 
@@ -45,24 +46,45 @@ impl Replay {
 
 #[pymethods]
 impl Replay {
-    #[pyo3(signature = (fields, rings = None))]
+    #[pyo3(signature = (fields, rings = None, objects = None, emptied = None))]
     fn add<'py>(
         &self,
         py: Python<'py>,
         fields: &Bound<'py, PyDict>,
         rings: Option<Index>,
+        objects: Option<Items<Object<'py>>>,
+        emptied: Option<usize>,
     ) -> PyResult<AddedArrays<'py>> {
         let rings = rings.map(|rings| ring_numbers(rings.values)).transpose().python()?;
+        if emptied.is_some_and(|ring| ring >= self.capacities.len()) {
+            return Err(raised!(PyIndexError, "there are {} rings, got {emptied:?}", self.capacities.len()));
+        }
         self.with_columns(py, |columns, rows| {
             columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
             let rings = rings.as_deref().unwrap_or(&[0]);
-            let add = |state: &mut State, added: &mut Added<'_>| {
+            let add = |state: &mut State, added: &mut Added<'_>| -> Result<Option<()>> {
                 // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept
                 // alive by them, or by the caller's arguments.
-                unsafe { state.add(columns, rings, &rows.found, added) }
+                let done = unsafe { state.add(columns, rings, &rows.found, added) }?;
+                match emptied.filter(|_| done.is_some()) {
+                    Some(ring) => state.rows_mut().reset(Some(ring), false).map(|()| done),
+                    None => Ok(done),
+                }
             };
-            let (done, arrays) =
-                columns.added(py, rings.len(), |added| self.state.with(py, |state| add(state, added)))?;
+            let (done, arrays) = if columns.objects.is_empty() && objects.is_none() {
+                let mut raised = None;
+                let written = columns.added(py, rings.len(), |added| {
+                    self.write(py, 0, |state| add(state, added)).unwrap_or_else(|error| {
+                        raised = Some(error);
+                        Ok(None)
+                    })
+                });
+                raised.map_or(written, Err)?
+            } else {
+                let given = objects.as_deref().unwrap_or_default();
+                let mut objects = IncomingObjects::find(&columns.objects, given, self.total, rings.len())?;
+                self.add_with_objects(py, columns, rings, &mut objects, add)?
+            };
             Ok(done.map(|()| arrays))
         })
     }
@@ -74,15 +96,16 @@ impl Replay {
     }
 
     fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
-        self.state.with(py, |state| state.rows_mut().close_episode(ring)).python()
+        self.write(py, 0, |state| state.rows_mut().close_episode(ring))?.python()
     }
 
     #[pyo3(signature = (ring = None, keep_statistics = false))]
     fn reset(&self, py: Python<'_>, ring: Option<usize>, keep_statistics: bool) -> PyResult<()> {
-        self.state.with(py, |state| state.rows_mut().reset(ring, keep_statistics)).python()
+        self.write(py, 0, |state| state.rows_mut().reset(ring, keep_statistics))?.python()
     }
 
-    #[pyo3(signature = (fields, sizes, cursors, known = None))]
+    #[pyo3(signature = (fields, sizes, cursors, known = None, objects = None, keep = false, cleared = None))]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments")]
     fn load(
         &self,
         py: Python<'_>,
@@ -90,14 +113,33 @@ impl Replay {
         sizes: Items<usize>,
         cursors: Items<usize>,
         known: Option<Items<bool>>,
+        objects: Option<Items<Object<'_>>>,
+        keep: bool,
+        cleared: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
         let (columns, mut rows) = (self.columns_now(py), RowSources::default());
         columns.find(py, fields, Some(self.total), &mut rows)?;
         let (found, known) = (&rows.found, known.as_deref());
         // SAFETY: as in `add`.
-        let load = |state: &mut State| unsafe { state.load(&columns, found, known, &sizes, &cursors) };
-        let loaded = self.state.over(py, self.total.saturating_mul(columns.schema.row_bytes()), load).python()?;
-        loaded.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
+        let load = |state: &mut State| unsafe { state.load(&columns, found, known, (&sizes[..], &cursors[..]), keep) };
+        let loaded = match objects {
+            None => self.write(py, self.total.saturating_mul(columns.schema.row_bytes()), load)?,
+            Some(given) => {
+                let mut objects = IncomingObjects::find(&columns.objects, &given, self.total, self.total)?;
+                self.write_attached(py, &mut objects, |state, objects| {
+                    let done = load(state);
+                    if matches!(done, Ok(Some(()))) {
+                        // SAFETY: attached since the objects were found.
+                        unsafe { objects.write(0..self.total) };
+                    }
+                    done
+                })?
+            }
+        };
+        match loaded.python()? {
+            None => mismatch!("the columns have changed meanwhile"),
+            Some(()) => Ok(cleared.into_iter().for_each(|cleared| cleared.clear())),
+        }
     }
 
     fn has_obs_next(&self, py: Python<'_>, index: Index) -> PyResult<Shaped<bool>> {
@@ -130,7 +172,6 @@ impl Replay {
             Ok(one) => vec![one],
             Err(_) => episode_return.extract::<Items<f64>>()?.0,
         };
-        let set = |state: &mut State| state.rows_mut().set_running(ring, episode_return, length, start);
-        self.state.with(py, set).python()
+        self.write(py, 0, |state| state.rows_mut().set_running(ring, episode_return, length, start))?.python()
     }
 }

@@ -78,7 +78,7 @@ def save(buffer: TianshouView, path: PathType, compression: str | None) -> None:
     temporary = Path(f"{os.fspath(path)}.part")
     try:
         with require_h5py().File(temporary, "w") as file:
-            to_hdf5(_attributes(buffer), file, compression, names=_NAMES)
+            buffer._core.hold(lambda: to_hdf5(_attributes(buffer), file, compression, names=_NAMES))
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -111,8 +111,10 @@ def _last(buffer: TianshouView) -> dict[str, Any]:
     store, rows = buffer._store, np.array(buffer._store.live())
     if not buffer._config.ignore_obs_next or not len(rows):
         return {}
-    objects = [list(kept) for kept in store.last.values()]
-    ends = rows[store.core.has_obs_next(rows) | np.isin(rows, [row for kept in objects for row in kept])]
+    kept = store.core.has_obs_next(rows)
+    for values in store.known().finals.values():
+        kept = kept | [final is not None for final in values[rows]]
+    ends = rows[kept]
     return {LAST: Batch(rows=ends, **store.take(ends, ["obs_next"], 1))} if len(ends) else {}
 
 

@@ -34,13 +34,14 @@ _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
     """Writes a buffer; see :meth:`ReplayBuffer.save`."""
-    extra = _extra(buffer, allow_pickle=allow_pickle)
-    buffer._core.save(os.fspath(path), extra)
+    core = buffer._core
+    core.hold(lambda: core.save(os.fspath(path), _extra(buffer, allow_pickle=allow_pickle)))
 
 
 def flush(buffer: TianshouView) -> None:
     """Keeps a buffer in its folder; see :meth:`ReplayBuffer.flush`."""
-    buffer._core.flush(_extra(buffer, allow_pickle=False))
+    core = buffer._core
+    core.hold(lambda: core.flush(_extra(buffer, allow_pickle=False)))
 
 
 def _extra(buffer: TianshouView, *, allow_pickle: bool) -> bytes:
@@ -56,7 +57,8 @@ def _extra(buffer: TianshouView, *, allow_pickle: bool) -> bytes:
     store.store_assigned()
     head = json.dumps(_head(buffer)).encode()
     relabel = store.config.relabel
-    pickled = {"objects": store.objects, "last": store.last, "compute_reward_fn": relabel and relabel.compute_reward_fn}
+    known, reward = store.known(), relabel and relabel.compute_reward_fn
+    pickled = {"objects": known.objects, "finals": known.finals, "compute_reward_fn": reward}
     return head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b"")
 
 
@@ -174,8 +176,9 @@ def _fill(buffer: Any, head: dict[str, Any], pickled: dict[str, Any]) -> None:
     store, core = buffer._store, buffer._core
     objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
     numbers = {p: Column(dtype, tuple(shape)) for p, dtype, shape in core.columns()}
-    store.adopt(Schema(numbers, objects, {tuple(p) for p in head["groups"]}), pickled.get("objects", {}))
-    store.last = pickled.get("last", {})
+    schema = Schema(numbers, objects, {tuple(p) for p in head["groups"]})
+    finals = pickled.get("finals", pickled.get("last", {}))  # `last` in files of earlier versions
+    store.adopt(schema, pickled.get("objects", {}), finals)
     now = head["now"]
     buffer.stack_num = now["stack_num"]
     core.beta, core.weight_norm = now["beta"], now["weight_norm"]

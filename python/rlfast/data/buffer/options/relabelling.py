@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import Replay, carried, carry
+from rlfast._core import Replay, carry
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.options.units import count_at_least
 from rlfast.utils.arguments.checks import check_number
@@ -59,20 +59,18 @@ class Hindsight:
         relabel, goal = core.hindsight(rows, self.future_k, self.horizon)
         return carry(rows, np.where(relabel, goal, -1))
 
-    def apply(self, rows: Index, fields: dict[str, Any], take: Take) -> None:
-        """Writes the goals that ``rows`` record, and their rewards, to the arrays of a batch.
+    def apply(self, rows: Index, goals: Index | None, fields: dict[str, Any], take: Take) -> None:
+        """Writes goals, and the rewards for them, to the arrays of a batch.
 
         :param rows: rows, of any shape.
+        :param goals: the row of each one's goal, -1 where it keeps its own; None if all do.
         :param fields: the arrays, which are changed in place.
         :param take: the function that reads fields of other rows.
         :raises TypeError: if observations are not dicts with goals.
         :raises ValueError: if ``compute_reward_fn`` returns another number of rewards than rows.
         """
-        goals = carried(rows)
-        if goals is None:
-            return
-        chosen = goals >= 0
-        if not chosen.any():
+        chosen = None if goals is None else goals >= 0
+        if goals is None or chosen is None or not chosen.any():
             return
         desired = self._goal_obs(take, goals[chosen]).achieved_goal
         for key in ("obs", "obs_next"):

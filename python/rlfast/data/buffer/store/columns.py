@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data._leaves import FLAGS, Column, Path, as_array, convert, dotted, engine_layout, fit
+from rlfast.data._leaves import FLAGS, OBJECT, Column, Path, as_array, convert, dotted, engine_layout, fit
 from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
@@ -23,30 +24,52 @@ _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
 """Columns that the engine stores in a form of its own, so that only ``load`` can change them."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """The columns of the engine at one time.
+
+    :ivar version: the engine's count of changes of its columns.
+    :ivar groups: the groups without leaves that ``schema`` was made with.
+    :ivar schema: the columns.
+    :ivar arrays: all arrays of objects, in the engine's order: those of ``objects`` and of ``finals``.
+    :ivar objects: the arrays of object columns.
+    :ivar finals: with ``ignore_obs_next``, the ``obs_next`` of rows that end an episode, for object columns of ``obs``,
+        by the path of ``obs``: None, or a tuple of the value.
+    """
+
+    version: int
+    groups: frozenset[Path]
+    schema: Schema
+    arrays: Leaves
+    objects: Leaves
+    finals: Leaves
+
+
 class Columns:
     """The columns of a buffer, as arrays over all rows of the storage.
 
-    Numbers are stored in the engine, and objects in NumPy object arrays. A column that a user assigned through
+    Numbers are stored in the engine, and objects in NumPy object arrays that the engine writes together with the
+    numbers. The engine knows which columns there are; what is kept here is a copy that is renewed when it is out of
+    date, so that an interrupt or another thread cannot leave the two different. A column that a user assigned through
     ``buffer._meta`` hides the stored one until rows are written, which stores it if possible.
 
     :param capacities: number of rows of each ring.
     :param config: the options of the buffer.
     :param seed: seed of the engine's random streams.
     :param storage: where rows are: see :class:`rlfast.data.ReplayBuffer`.
-    :ivar last: with ``ignore_obs_next``, the ``obs_next`` of rows that end an episode, for object leaves of ``obs``.
     :ivar plain: whether all columns are in the engine.
     :ivar quick: whether, moreover, rows need no conversion before the engine gets them.
     """
 
+    plain: bool
+    quick: bool
+
     def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
         self.config = config
-        self.schema = Schema()
-        self.objects: Leaves = {}
-        self.last: dict[Path, dict[int, Any]] = {}
         self.assigned: dict[str, Leaves] = {}
         self.storage = storage
         self.core = self._engine(capacities, seed, storage)
-        self._update_flags()
+        self._begin(Schema())
         self._views: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
 
     def _engine(self, capacities: list[int], seed: int, storage: str) -> Replay:
@@ -75,42 +98,100 @@ class Columns:
         """First row of each ring."""
         return self.core.offsets
 
+    def _begin(self, schema: Schema) -> None:
+        """Sets what the engine does not know of its columns: groups without leaves, and warnings."""
+        self._groups, self._oddities = frozenset(schema.groups), schema.oddities
+        self._known: Known | None = None
+        self._update_flags()
+
     def __getstate__(self) -> dict[str, Any]:
-        state = {
-            key: value for key, value in self.__dict__.copy().items() if key not in ("core", "_views", "_add_converted")
-        }
-        return state | {"capacities": self.capacities, "snapshot": self.core.dump()}
+        return self.core.hold(partial(self._state, self.__dict__.copy()))
+
+    def _state(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        known = self.known()
+        state: dict[str, Any] = {key: attributes[key] for key in ("config", "assigned", "storage")}
+        state |= {"schema": known.schema, "capacities": self.capacities, "snapshot": self.core.dump()}
+        return state | {name: copied(getattr(known, name)) for name in ("objects", "finals")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        capacities, snapshot = state.pop("capacities"), state.pop("snapshot")
-        state.setdefault("storage", "ram")  # of a pickle of an earlier version
-        self.__dict__.update(state, _views=weakref.WeakValueDictionary())
-        self.storage = self.storage if self.storage in PACKED else "ram"
-        self.core = self._engine(capacities, 0, self.storage)  # the snapshot has the random streams
-        self.core.restore(snapshot)
-        self.adopt(self.schema, self.objects)
+        self.config, self.assigned = state["config"], state["assigned"]
+        storage = state.get("storage", "ram")  # not in a pickle of an earlier version
+        self.storage = storage if storage in PACKED else "ram"
+        self._views = weakref.WeakValueDictionary()
+        self.core = self._engine(state["capacities"], 0, self.storage)  # the snapshot has the random streams
+        self.core.restore(state["snapshot"])
+        self.adopt(state["schema"], state["objects"], state.get("finals", state.get("last", {})))
 
-    def define(self, added: Schema) -> None:
-        """Adds empty columns."""
+    def known(self) -> Known:
+        """Returns the present columns."""
+        known = self._known
+        if known is None or known.version != self.core.version or known.groups is not self._groups:
+            version, groups = self.core.version, self._groups
+            numbers = {path: Column(dtype, tuple(shape)) for path, dtype, shape in self.core.columns()}
+            arrays = dict(self.core.objects())
+            finals = {path for path in arrays if path[0] == "obs_next"} if self.config.ignore_obs_next else set()
+            objects = {path: array for path, array in arrays.items() if path not in finals}
+            shapes = {path: Column(OBJECT, array.shape[1:]) for path, array in objects.items()}
+            schema = Schema(numbers, shapes, set(), self._oddities)
+            schema.extend(Schema(groups=set(groups)))
+            last = {("obs", *path[1:]): arrays[path] for path in finals}
+            self._known = known = Known(version, groups, schema, arrays, objects, last)
+            self._update_flags()
+        return known
+
+    @property
+    def schema(self) -> Schema:
+        """The present columns."""
+        return self.known().schema
+
+    @property
+    def objects(self) -> Leaves:
+        """The columns of objects."""
+        return self.known().objects
+
+    def define(self, added: Schema, version: int | None = None) -> bool:
+        """Adds empty columns.
+
+        :param added: the columns.
+        :param version: the version of the columns that they are to be added to; None for any.
+        :return: whether that was still the version; if not, nothing is changed.
+        """
         if added:
             numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
-            self.core.define(numbers, list(added.objects))
-        for path, column in added.objects.items():
-            self.objects[path] = column.blank(self.core.total)
-        self.schema.extend(added)
-        self._update_flags()
+            arrays = {path: column.blank(self.core.total) for path, column in added.objects.items()}
+            if not self.core.define(numbers, [*arrays.items(), *self._blank_finals(added).items()], version):
+                return False
+        if not added.groups <= self._groups:
+            self._groups = self._groups | added.groups
+        return True
 
-    def adopt(self, schema: Schema, objects: Leaves) -> None:
-        """Sets the schema of a restored engine, and the object columns."""
-        self.schema = schema
-        self.objects = {path: objects[path] for path in schema.objects}
-        self.core.define([], list(schema.objects))
-        self._update_flags()
+    def _blank_finals(self, schema: Schema) -> Leaves:
+        observed = [path[1:] for path in schema.objects if path[0] == "obs"] if self.config.ignore_obs_next else []
+        return {("obs_next", *path): np.full(self.core.total, None, object) for path in observed}
+
+    def adopt(self, schema: Schema, objects: Leaves, finals: Mapping[Path, Any]) -> None:
+        """Sets the object columns of a restored engine.
+
+        :param schema: the columns.
+        :param objects: the arrays of its object columns.
+        :param finals: see :class:`Known`; in files of earlier versions, the values by row.
+        """
+        kept = self._blank_finals(schema)
+        for path, values in finals.items():
+            rows = kept["obs_next", *path[1:]]
+            for row, value in values.items() if isinstance(values, dict) else enumerate(values):
+                rows[row] = (value,) if isinstance(values, dict) else value
+        arrays = {path: np.require(objects[path], None, ("C", "W", "E")) for path in schema.objects}
+        self.core.define([], [*arrays.items(), *kept.items()])
+        self._begin(schema)
 
     def _update_flags(self) -> None:
         """Updates ``plain`` and ``quick`` after a change of the columns."""
-        self.plain = not self.objects and not self.assigned
+        self.plain = self._is_plain()
         self.quick = self.plain and not self.config.save_only_last_obs
+
+    def _is_plain(self) -> bool:
+        return not self.core.objects() and not self.assigned
 
     def names(self) -> list[str]:
         """Returns the names of the columns, ``done`` last."""
@@ -177,26 +258,33 @@ class Columns:
         }:
             self.assigned.pop(key, None)
         else:
-            self.assigned[key] = arrays
+            self._hide({key: arrays})
+        self._update_flags()
+
+    def _hide(self, columns: dict[str, Leaves]) -> None:
+        """Hides stored columns behind others."""
+        self.plain = self.quick = False  # first, as rows that are added must store the others
+        self.assigned = self.assigned | columns
         self._update_flags()
 
     def _assign_flags(self, key: str, values: NDArray[Any]) -> None:
         """Stores a column of flags at once, as it determines the episodes of rows."""
         stored = {path: np.array(self.assigned.get(path[0], {}).get(path, self.core.view(path))) for path in FLAGS}
         flag = Column(np.dtype(bool), ())
-        given: NDArray[np.bool_] = fit(values, flag, FLAGS[0], self.core.total, self.schema.oddities)
+        oddities = self.schema.oddities.fresh()
+        given: NDArray[np.bool_] = fit(values, flag, FLAGS[0], self.core.total, oddities)
         flags = stored | {(key,): given}
         if key == "done":  # a new end without terminated counts as truncated
             terminated = stored["terminated",] & given
             flags = {("terminated",): terminated, ("truncated",): given & ~terminated}
             if np.array_equal(given, stored["terminated",] | stored["truncated",]):
                 flags = stored
-        self.schema.oddities.emit()
+        oddities.emit()
         if all(np.array_equal(flags[path], stored[path]) for path in FLAGS):
             return
         self._write(flags)
         if (self.core.sizes() < self.core.capacities).any():  # keeps the values of slots that may become live
-            self.assigned |= {path[0]: {path: array} for path, array in flags.items()}
+            self._hide({path[0]: {path: array} for path, array in flags.items()})
 
     def write_rows(self, rows: NDArray[np.int64], fields: Mapping[str, Any]) -> None:
         """Writes slots of the storage, with live rows or without. As in a ``Batch``, missing fields become 0 or None.
@@ -211,11 +299,12 @@ class Columns:
             raise ValueError(f"{', '.join(unknown)}: there is no such column, but {', '.join(map(dotted, columns))}")
         assigned = self._converted_assigned()
         written: Leaves = {}
+        oddities = self.schema.oddities.fresh()
         for path, column in columns.items():
             written[path] = np.array(assigned[path] if path in assigned else self._whole(path))
             value = as_array(given[path]) if path in given else column.blank(None)
-            written[path][rows] = convert(value, column.dtype, path, self.schema.oddities)
-        self.schema.oddities.emit()
+            written[path][rows] = convert(value, column.dtype, path, oddities)
+        oddities.emit()
         self._write(written)
         full = (self.core.sizes() == self.core.capacities).all()
         kept = {key: {path: written[path] for path in leaves} for key, leaves in self.assigned.items()}
@@ -224,16 +313,15 @@ class Columns:
 
     def resize(self, ring: int, size: int, cursor: int) -> None:
         """Makes the ``size`` slots before ``cursor`` of a ring its live rows, with the values in the columns."""
-        arrays, assigned = self._converted_assigned(), dict(self.assigned)
+        arrays = self._converted_assigned()
         sizes, cursors = self.core.sizes(), self.core.cursors()
         sizes[ring], cursors[ring] = size, cursor
-        self.assigned.clear()
         for path in self.schema.numbers:
             if path not in arrays:
                 arrays[path] = np.array(self._whole(path))
         self._write(arrays, (sizes.tolist(), cursors.tolist()))
-        if (sizes < self.core.capacities).any():  # keeps the values of slots that may become live
-            self.assigned = assigned
+        if not (sizes < self.core.capacities).any():  # else keeps the values of slots that may become live
+            self.assigned = {}
         self._update_flags()
 
     def _add_columns(self, arrays: Leaves, groups: set[Path]) -> None:
@@ -258,9 +346,9 @@ class Columns:
         if not self.assigned:
             return
         arrays = self._converted_assigned()
-        self.assigned.clear()
-        self._update_flags()
         self._write(arrays)
+        self.assigned = {}
+        self._update_flags()
 
     def _converted_assigned(self) -> Leaves:
         """Returns assigned columns converted for storage. Leaves that an assigned column lacks become 0 or None.
@@ -282,7 +370,7 @@ class Columns:
                     f"{dotted(path)} was replaced through _meta by a column of another structure: put the stored one, "
                     "or one like it, back before rows are added"
                 )
-        oddities = self.schema.oddities
+        oddities = self.schema.oddities.fresh()
         arrays = {
             path: convert(leaf, columns[path].dtype, path, oddities) if path in columns else leaf
             for path, leaf in assigned.items()
@@ -297,25 +385,25 @@ class Columns:
     def _write(self, arrays: Leaves, live: tuple[list[int], list[int]] | None = None) -> None:
         if live or any(path[0] in _LOADED and path not in self.objects for path in arrays):
             self._reload(arrays, live or (self.core.sizes().tolist(), self.core.cursors().tolist()))
+            return
         for path, array in arrays.items():
             if path in self.objects:
                 self.objects[path][:] = array
-            elif path[0] not in _LOADED:
+            else:
                 np.copyto(self.core.view(path), array)
 
     def _reload(self, arrays: Leaves, live: tuple[list[int], list[int]]) -> None:
-        core = self.core
+        """Writes columns in one call. Those that are not given stay as they are."""
+        core, known = self.core, self.known()
         full = {
             path: engine_layout(arrays[path]) if path in arrays else np.array(core.view(path))
-            for path in (*self.schema.numbers, *core.finals)
+            for path in (*known.schema.numbers, *core.finals)
         }
-        running = [core.running(ring) for ring in range(len(core.capacities))]
-        rows = np.arange(core.total)
-        leaves = np.array(core.tree[rows]) if core.prioritized else None
-        known = core.has_obs_next(rows).tolist() if core.finals else None
-        core.load(nest(full), *live, known)
-        for ring, statistics in enumerate(running):
-            core.set_running(ring, *statistics)
-        if leaves is not None:
-            fresh = np.array(core.tree[rows])
-            core.tree[rows] = np.where((leaves > 0) & (fresh > 0), leaves, fresh)
+        objects = [engine_layout(arrays.get(path, array)) for path, array in known.arrays.items()]
+        ends = core.has_obs_next(np.arange(core.total)).tolist() if core.finals else None
+        core.load(nest(full), *live, ends, objects or None, keep=True)
+
+
+def copied(arrays: Leaves) -> Leaves:
+    """Returns copies of arrays."""
+    return {path: array.copy() for path, array in arrays.items()}

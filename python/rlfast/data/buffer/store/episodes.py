@@ -5,30 +5,31 @@ They implement the methods of :class:`rlfast.data.ReplayBuffer` with similar nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import carried
+from rlfast._core import Replay
 from rlfast.data.buffer.store.row_range import RowRange, with_goals
 from rlfast.data.buffer.store.store import Index
 
 
 def prev(rows: RowRange, index: Any) -> Any:
     """Returns the row before each row in its episode; an integer for an integer."""
-    here = rows.resolve_live(index)
-    return _as_index(rows, with_goals(here, rows.core.prev(here)))
+    return rows.core.hold(partial(_neighbours, rows, index, rows.core.prev))
 
 
 def next_(rows: RowRange, index: Any) -> Any:
     """Returns the row after each row in its episode; an integer for an integer."""
+    return rows.core.hold(partial(_neighbours, rows, index, rows.core.next))
+
+
+def _neighbours(rows: RowRange, index: Any, step: Callable[[Index], Index]) -> Any:
     here = rows.resolve_live(index)
-    return _as_index(rows, with_goals(here, rows.core.next(here)))
-
-
-def _as_index(rows: RowRange, found: Index) -> Any:
+    found = with_goals(rows.core, here, step(here))
     return np.int64(found - rows.base) if found.ndim == 0 else rows.outside(found)
 
 
@@ -68,6 +69,10 @@ def unfinished(rows: RowRange) -> Index:
 
 def last_index(rows: RowRange) -> Index:
     """Returns the newest row of each ring, or its first slot if it has no rows, as a read-only array."""
+    return rows.core.hold(partial(_last_index, rows))
+
+
+def _last_index(rows: RowRange) -> Index:
     core = rows.core
     rings = slice(None) if rows.ring is None else slice(rows.ring, rows.ring + 1)
     offsets = np.array(core.offsets[rings], np.int64)
@@ -80,7 +85,10 @@ def last_index(rows: RowRange) -> Index:
 
 def close(rows: RowRange, rings: Iterable[int]) -> None:
     """Ends the running episodes of rings as truncated at their newest row."""
-    core = rows.core
+    rows.core.hold(partial(_close, rows.core, rings))
+
+
+def _close(core: Replay, rings: Iterable[int]) -> None:
     for ring in rings:
         core.close_episode(ring)
         if core.running(ring)[1]:  # reset(keep_statistics=True) has removed its rows
@@ -103,15 +111,21 @@ def nstep(
             return core.nstep(indices, n_step, gamma)
         except IndexError:
             pass
-    here = rows.resolve(indices)
-    if stored and (relabel is None or carried(here) is None):
+    return core.hold(partial(_nstep, rows, indices, n_step, gamma, stored=stored))
+
+
+def _nstep(
+    rows: RowRange, indices: Index, n_step: int, gamma: float, *, stored: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
+    core, here = rows.core, rows.resolve(indices)
+    if stored and (rows.config.relabel is None or core.goals(here) is None):
         reward_sum, discount, last = core.nstep(here, n_step, gamma)
         return reward_sum, discount, rows.outside(last)
     unrolled, count = core.unroll(here, n_step)
     powers = np.where(np.arange(n_step) < count[..., None], gamma ** np.arange(n_step), 0.0)
-    rewards = _rewards(rows, with_goals(here, unrolled))
+    rewards = _rewards(rows, with_goals(core, here, unrolled))
     reward_sum = (rewards * powers.reshape(powers.shape + (1,) * (rewards.ndim - powers.ndim))).sum(here.ndim)
-    last = with_goals(here, unrolled[..., -1])
+    last = with_goals(core, here, unrolled[..., -1])
     terminated = rows.store.take(last, ["terminated"])["terminated"]
     return reward_sum, np.where(terminated, 0.0, gamma**count), rows.outside(last)
 
@@ -120,13 +134,17 @@ def _rewards(rows: RowRange, unrolled: Index) -> NDArray[np.float64]:
     """Returns rewards of rows of any shape, for the goals that the rows record."""
     fields = rows.store.take(unrolled, ["rew"])
     if rows.config.relabel is not None:
-        rows.config.relabel.apply(unrolled, fields, rows.store.take)
+        rows.config.relabel.apply(unrolled, rows.core.goals(unrolled), fields, rows.store.take)
     rewards: NDArray[np.float64] = fields["rew"]
     return rewards
 
 
 def window(rows: RowRange, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
     """Returns the rows around each row in its episode, and a mask of those that exist."""
+    return rows.core.hold(partial(_window, rows, indices, before, length))
+
+
+def _window(rows: RowRange, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
     here = rows.resolve(indices)
     around, mask = rows.core.window(here, before, length)
-    return rows.outside(with_goals(here, around)), mask
+    return rows.outside(with_goals(rows.core, here, around)), mask

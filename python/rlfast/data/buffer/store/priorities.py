@@ -43,7 +43,8 @@ def missing(buffer: object, name: str) -> AttributeError:
 
 def reset(rows: RowRange, index: int | Index) -> None:
     """Gives rows the largest priority so far."""
-    rows.core.tree[rows.resolve(index)] = rows.core.max_priority ** exponent(rows)
+    core = rows.core
+    core.hold(lambda: core.tree.__setitem__(rows.resolve(index), core.max_priority ** exponent(rows)))
 
 
 def exponent(rows: RowRange) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,12 @@ def draw(rows: RowRange, batch_size: int) -> Index:
 
     :param batch_size: number of rows; 0 for all rows, oldest first.
     """
+    if rows.config.relabel is not None:
+        return rows.core.hold(partial(_draw, rows, batch_size))
+    return _draw(rows, batch_size)
+
+
+def _draw(rows: RowRange, batch_size: int) -> Index:
     core, relabel = rows.core, rows.config.relabel
     drawn = core.draw(batch_size, rows.only_ring) if batch_size else core.chronological(rows.only_ring)
     if relabel is not None and len(drawn):
@@ -33,7 +40,21 @@ def batch(rows: RowRange, index: Any) -> Batch:
 
     :raises IndexError: if a row is out of range, or ``index`` is not an index.
     """
-    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole and index.ndim:
+    if rows.config.relabel is None and not rows.core.prioritized and _is_resolved(rows, index):
+        try:
+            return wrap(fields(rows, index))
+        except IndexError:
+            pass
+    return rows.core.hold(partial(_batch, rows, index))
+
+
+def _is_resolved(rows: RowRange, index: Any) -> bool:
+    """Returns whether an index of the buffer is one of the store, unless a row is out of range."""
+    return type(index) is np.ndarray and index.dtype == np.int64 and rows.whole and index.ndim > 0
+
+
+def _batch(rows: RowRange, index: Any) -> Batch:
+    if _is_resolved(rows, index):
         try:
             return wrap(fields(rows, index))
         except IndexError:
@@ -60,15 +81,19 @@ def joined(rows: RowRange, index: Any, given: dict[str, Any], later: Index, name
 
     :raises IndexError: if a row is out of range, or ``index`` is not an index.
     """
-    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
+    return rows.core.hold(partial(_joined, rows, index, given, later, names))
+
+
+def _joined(rows: RowRange, index: Any, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
+    if _is_resolved(rows, index):
         try:
-            return _joined(rows, index, given, later, names)
+            return _joined_at(rows, index, given, later, names)
         except IndexError:
             pass
-    return _joined(rows, rows.resolve(index), given, rows.resolve(later), names)
+    return _joined_at(rows, rows.resolve(index), given, rows.resolve(later), names)
 
 
-def _joined(rows: RowRange, here: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
+def _joined_at(rows: RowRange, here: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
     if not rows.store.schema:
         return wrap(_no_rows() | given)
     order = rows.store.fields
@@ -99,7 +124,7 @@ def fields(
         return _no_rows()
     found = store.take(here, keys, rows.stack_num if stack_num is None else stack_num, out)
     if rows.config.relabel is not None:
-        rows.config.relabel.apply(here, found, store.take)
+        rows.config.relabel.apply(here, rows.core.goals(here), found, store.take)
     if keys is None and rows.core.prioritized:
         found["weight"] = priorities.weights(rows, here)
     return found
@@ -114,11 +139,15 @@ def field(rows: RowRange, index: Any, key: str, default_value: Any, stack_num: i
             return default_value
         raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
     depth = rows.stack_num if stack_num is None else count_of("stack_num", stack_num, least=1)
-    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole and index.ndim:
+    if rows.config.relabel is None and depth == 1 and _is_resolved(rows, index):
         try:
             return _stacked(rows, index, key, depth)
         except IndexError:
             pass
+    return rows.core.hold(partial(_field, rows, index, key, depth))
+
+
+def _field(rows: RowRange, index: Any, key: str, depth: int) -> Any:
     here = rows.resolve(index)
     value = _stacked(rows, here, key, depth)
     return value if here.ndim else scalars(value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlfast import _core
-from rlfast._core import Replay, carried, carry
+from rlfast._core import Replay, carry
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.store.store import Index, Store
 from rlfast.utils.arguments.checks import check_copyable
@@ -100,9 +100,9 @@ def shift(rows: Index, by: int) -> Index:
     return _core.shift(rows, by) if by else rows
 
 
-def with_goals(rows: Index, others: Index) -> Index:
+def with_goals(core: Replay, rows: Index, others: Index) -> Index:
     """Returns ``others``, one or more rows for each of ``rows``, with the goals that ``rows`` record."""
-    goals = carried(rows)
+    goals = core.goals(rows)
     if goals is None:
         return others
     goals = goals.reshape(goals.shape + (1,) * (others.ndim - goals.ndim))

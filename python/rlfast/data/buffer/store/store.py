@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data._leaves import Oddities, Path, fit
+from rlfast._core import SchemaMismatch
+from rlfast.data._leaves import Oddities, Path, dotted, fit
 from rlfast.data.batch.batch import wrap
-from rlfast.data.buffer.store.columns import Columns
+from rlfast.data.buffer.store.columns import Columns, Known
 from rlfast.data.schema import Leaves, Schema, flatten, nest
 from rlfast.utils.tree import object_array
 
@@ -43,22 +44,54 @@ class Store(Columns):
         return append
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, fields: Mapping[str, Any], rings: Index | None) -> Added:
-        """Adds rows of any kind: converts values, adds new columns, and writes object leaves."""
-        leaves, added = self.check(fields, rings)
-        self.store_assigned()
-        self.define(added)
-        last = self._last(fields, leaves, None if rings is None else len(rings))
-        result = self.core.add(self._numbers(leaves, last), rings)
-        for path, column in self.objects.items():
-            column[result[0]] = leaves[path]
-        self._keep_last(result[0], leaves, last)
+    def add(self, fields: Mapping[str, Any], rings: Index | None, emptied: int | None = None) -> Added:
+        """Adds rows of any kind: converts values, adds new columns, and writes numbers and objects in one call.
+
+        :param emptied: a ring that loses all its rows with it.
+        """
+        rows = None if rings is None else len(rings)
+        while True:  # until no other thread changes the columns meanwhile
+            known = self.known()
+            leaves, added = self._check(known, fields, rings)
+            if self.plain != self._is_plain():  # an interrupt came before they were updated
+                self._update_flags()
+            if self.assigned:
+                self.core.hold(self.store_assigned)
+            elif self.define(added, known.version):
+                version, known = known.version + bool(added), self.known()
+                last = self._last(fields, leaves, rows)
+                try:
+                    objects = self._object_rows(known, leaves, last, rows)
+                    return self.core.add(self._numbers(known, leaves, last), rings, objects, emptied)
+                except SchemaMismatch:
+                    if version == self.core.version:
+                        raise
+
+    def _object_rows(
+        self, known: Known, leaves: Leaves, last: Leaves, rows: int | None, kept: NDArray[np.bool_] | bool = True
+    ) -> list[NDArray[Any]] | None:
+        """Returns rows of the arrays of objects; None if there are none.
+
+        :param kept: whether the ``obs_next`` of a row that ends an episode is kept.
+        """
+        if not known.arrays:
+            return None
+        done = np.atleast_1d(leaves["terminated",] | leaves["truncated",]) & kept
+        result = []
+        for path in known.arrays:
+            if path not in known.objects:
+                shape = known.schema.objects["obs", *path[1:]].shape
+                result.append(_finals(last.get(path), shape, done))
+            elif path in leaves:
+                result.append(leaves[path] if rows is not None else leaves[path][None])
+            else:
+                raise SchemaMismatch(f"{dotted(path)} is a new column")
         return result
 
-    def _numbers(self, leaves: Leaves, last: Leaves) -> dict[str, Any]:
+    def _numbers(self, known: Known, leaves: Leaves, last: Leaves) -> dict[str, Any]:
         """Returns the values of rows that the engine stores."""
         absent = [("obs_next",)] if self.core.links_next else []
-        numbers = {path: leaves[path] for path in self.schema.numbers if path in leaves}
+        numbers = {path: leaves[path] for path in known.schema.numbers if path in leaves}
         numbers |= {path: last[path] for path in self.core.finals if path in last}
         given = {path[0] for path in numbers}
         return nest(numbers) | {path[0]: None for path in absent if path[0] not in given}
@@ -84,26 +117,15 @@ class Store(Columns):
             return {}
         return {} if oddities.any else last
 
-    def _keep_last(self, index: Index, leaves: Leaves, last: Leaves, known: NDArray[np.bool_] | None = None) -> None:
-        """Stores the ``obs_next`` of rows that end an episode, for object leaves."""
-        if not self.config.ignore_obs_next:
-            return
-        done = np.atleast_1d(leaves["terminated",] | leaves["truncated",]) & (True if known is None else known)
-        for path in self.objects:
-            if path[0] != "obs":
-                continue
-            kept = self.last.setdefault(path, {})
-            values = last.get(("obs_next", *path[1:]))
-            for k, row in enumerate(index.tolist()):
-                kept.pop(row, None)
-                if values is not None and done[k]:
-                    kept[row] = values.reshape((len(index), *self.schema.objects[path].shape))[k]
+    def check(self, fields: Mapping[str, Any], rings: Index | None) -> None:
+        """Raises what :meth:`add` raises."""
+        self._check(self.known(), fields, rings)
 
-    def check(self, fields: Mapping[str, Any], rings: Index | None) -> tuple[Leaves, Schema]:
-        """Returns the values of rows converted for the columns, and new columns. It raises what :meth:`add` raises."""
+    def _check(self, known: Known, fields: Mapping[str, Any], rings: Index | None) -> tuple[Leaves, Schema]:
+        """Returns the values of rows converted for the columns, and new columns."""
         self._check_rings(rings)
         rows = None if rings is None else len(rings)
-        return self.schema.conform(self._kept(fields), rows, links_next=self.core.links_next)
+        return known.schema.conform(self._kept(fields), rows, links_next=self.core.links_next)
 
     def _kept(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self.config.ignore_obs_next:
@@ -125,42 +147,36 @@ class Store(Columns):
         fields: Mapping[str, Any],
         sizes: Iterable[int],
         cursors: Iterable[int],
-        known: NDArray[np.bool_] | None = None,
+        with_next: NDArray[np.bool_] | None = None,
+        *,
+        keep: bool = False,
     ) -> None:
         """Replaces all columns by full-length ones, in which the ``sizes[r]`` rows before ``cursors[r]`` are live.
 
-        With ``ignore_obs_next``, ``known`` flags the ends of episodes whose ``obs_next`` is stored; default all.
+        :param with_next: with ``ignore_obs_next``, the ends of episodes whose ``obs_next`` is stored; default all.
+        :param keep: whether running episodes keep their statistics, and rows that stay live their priorities.
         """
-        total = self.core.total
+        total, live = self.core.total, (list(sizes), list(cursors))
         leaves, added = self.schema.conform(self._kept(fields), total, links_next=self.core.links_next)
         self.define(added)
-        last = self._last(fields, leaves, total)
-        self.core.load(
-            self._numbers(leaves, last), list(sizes), list(cursors), None if known is None else known.tolist()
-        )
-        self.assigned.clear()
+        known, last = self.known(), self._last(fields, leaves, total)
+        objects = self._object_rows(known, leaves, last, total, True if with_next is None else with_next)
+        flags = None if with_next is None else with_next.tolist()
+        self.core.load(self._numbers(known, leaves, last), *live, flags, objects, keep, self.assigned)
         self._update_flags()
-        for path, column in self.objects.items():
-            column[:] = leaves[path]
-        self._keep_last(np.arange(total), leaves, last, known)
 
     def install(self, fields: Mapping[str, Any]) -> None:
         """Replaces all columns. The live rows stay live, and the values of other slots are kept in case they become
         live.
         """
         core = self.core
-        running = [core.running(ring) for ring in range(len(core.capacities))]
-        sizes, leaves = core.sizes(), core.tree[np.arange(core.total)] if core.prioritized else None
+        sizes = core.sizes()
         try:
-            self.replace(fields, sizes.tolist(), core.cursors().tolist())
+            self.replace(fields, sizes.tolist(), core.cursors().tolist(), keep=True)
         except (TypeError, ValueError):
             if not fields.keys() >= {path[0] for path in self.schema.columns()}:
                 raise
         else:
-            for ring, statistics in enumerate(running):
-                core.set_running(ring, *statistics)
-            if leaves is not None:
-                core.tree[np.arange(core.total)] = leaves
             if not (sizes < core.capacities).any():
                 return
         for key, value in self._kept(fields).items():
@@ -170,13 +186,14 @@ class Store(Columns):
     def reset(self, ring: int | None, keep_statistics: bool) -> None:
         """Removes all rows, or those of one ring, and assigned columns."""
         self.core.reset(ring, keep_statistics)
-        self.assigned.clear()
+        self.assigned = {}
         self._update_flags()
-        span = slice(0, self.core.total) if ring is None else self.span(ring)
-        for column in self.objects.values():
-            column[span] = None
-        for path, kept in self.last.items():
-            self.last[path] = {row: value for row, value in kept.items() if not span.start <= row < span.stop}
+        self.release(ring)
+
+    def release(self, ring: int | None) -> None:
+        """Releases the objects of rows that were removed."""
+        for array in self.known().arrays.values():
+            array[slice(None) if ring is None else self.span(ring)] = None
 
     # -- reading -----------------------------------------------------------------------------------------------------
     @cached_property
@@ -197,9 +214,17 @@ class Store(Columns):
         """
         if not self.schema:
             raise KeyError("obs: nothing has been added to this buffer yet")
-        fields = self.core.take(rows, keys, stack_num, out)
         if self.plain:
-            return fields
+            try:
+                return self.core.take(rows, keys, stack_num, out, True)
+            except SchemaMismatch:  # the first objects were added meanwhile
+                pass
+        return self.core.hold(partial(self._take, rows, keys, stack_num, out))
+
+    def _take(
+        self, rows: Index, keys: list[str] | None, stack_num: int | None, out: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        fields = self.core.take(rows, keys, stack_num, out)
         depth = self.core.stack_num if stack_num is None else stack_num
         for path, column in self.objects.items():
             self._insert(fields, path, column, rows, keys, depth)
@@ -223,18 +248,20 @@ class Store(Columns):
         """Returns stacks whose last frame is the next row's ``obs``, or at the end of an episode the stored
         ``obs_next``.
         """
-        kept = self.last.get(path)
-        ends = [place for place in np.ndindex(rows.shape) if int(rows[place]) in kept] if kept else []
-        if not kept or not ends:
+        kept = self.known().finals.get(path)
+        if kept is None:
             return following
-        if rows.ndim == 0 and depth == 1:
-            return kept[int(rows)]
-        for place in ends:
+        for place in np.ndindex(rows.shape):
+            final: Any = kept[rows[place]]
+            if final is None:
+                continue
+            if rows.ndim == 0 and depth == 1:
+                return final[0]
             if depth > 1:
                 following[place][:-1] = following[place][1:].copy()
-                following[(*place, -1)] = kept[int(rows[place])]
+                following[(*place, -1)] = final[0]
             else:
-                following[place] = kept[int(rows[place])]
+                following[place] = final[0]
         return following
 
     def _gather(self, path: Path, column: NDArray[Any], rows: Index, depth: int) -> Any:
@@ -277,11 +304,21 @@ class Store(Columns):
 
     def live(self, ring: int | None = None) -> Index:
         """Returns all live rows, oldest first, also those without a whole stack."""
-        sample_avail, self.core.sample_avail = self.core.sample_avail, False
-        try:
-            return self.core.chronological(ring)
-        finally:
-            self.core.sample_avail = sample_avail
+        return self.core.chronological(ring, True)
+
+
+def _finals(values: NDArray[Any] | None, shape: tuple[int, ...], done: NDArray[np.bool_]) -> NDArray[Any]:
+    """Returns rows of an array of finals; see :class:`rlfast.data.buffer.store.columns.Known`.
+
+    :param values: the ``obs_next`` of each row, of this shape; None if it is not kept.
+    :param done: whether each row ends its episode.
+    """
+    rows = np.full(len(done), None, object)
+    if values is not None:
+        values = values.reshape((len(done), *shape))
+        for k in np.flatnonzero(done):
+            rows[k] = (values[k],)
+    return rows
 
 
 def _put(fields: dict[str, Any], path: Path, value: Any) -> None:

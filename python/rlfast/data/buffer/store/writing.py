@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,10 +64,26 @@ def append_all(rows: RowRange, others: RowRange) -> Index:
     """Appends copies of all rows of another buffer, oldest first, and returns their indices in this buffer."""
     if len(others) == 0 or rows.maxsize == 0:
         return np.array([], np.int64)
-    there = others.store.live(others.only_ring)
-    fields = others.store.take(there, stack_num=1)
-    rings = np.full(len(there), rows.ring or 0, np.int64)
-    return rows.store.add(fields, rings)[0] - rows.base
+    fields, count = others.core.hold(partial(_all, others))
+    return rows.store.add(fields, np.full(count, rows.ring or 0, np.int64))[0] - rows.base
+
+
+def _all(rows: RowRange) -> tuple[dict[str, Any], int]:
+    """Returns all rows, oldest first, and their number."""
+    live = rows.store.live(rows.only_ring)
+    return rows.store.take(live, stack_num=1), len(live)
+
+
+def move_all(rows: RowRange, others: RowRange) -> Index:
+    """Moves all rows of another ring of the same store to this one, and returns their indices in this buffer."""
+    assert others.ring is not None
+    if len(others) == 0 or rows.maxsize == 0:
+        others.store.reset(others.ring, keep_statistics=False)
+        return np.array([], np.int64)
+    fields, count = _all(others)
+    index = rows.store.add(fields, np.full(count, rows.ring or 0, np.int64), others.ring)[0]
+    rows.store.release(others.ring)
+    return index - rows.base
 
 
 def _last_frame(value: Any, batched: bool) -> Any:
