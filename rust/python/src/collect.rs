@@ -109,5 +109,7 @@ fn work(
     acting: Acting<'_, impl BitSource + Send>,
 ) -> PyResult<Collected> {
     let network = network.map(Network::engine);
-    replay.write_with(py, envs.vector(), |envs, state| run(&mut **envs, state.rows_mut(), network, running, acting))?.python()
+    replay
+        .write_with(py, envs.vector(), |envs, state| run(&mut **envs, state.rows_mut(), network, running, acting))?
+        .python()
 }

@@ -73,7 +73,8 @@ impl Columns {
         let flag = column(py, vec!["done".to_owned()], numpy::dtype::<bool>(py).as_any(), Vec::new())?;
         let objects = objects.iter().map(|(path, array)| ObjectColumn::new(path.0.clone(), array, total));
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
-        let is_final = |path: &[String]| !self.schema.saves_obs_next() && path.first().is_some_and(|key| key == "obs_next");
+        let is_final =
+            |path: &[String]| !self.schema.saves_obs_next() && path.first().is_some_and(|key| key == "obs_next");
         let foreign = objects.iter().map(|column| column.path.clone()).filter(|path| !is_final(path));
         let schema = self.schema.with(columns.collect::<PyResult<_>>()?, foreign.collect(), flag).python()?;
         let mut columns = self.changed(py, schema);

@@ -161,9 +161,10 @@ impl Replay {
 
     fn objects<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, Object<'py>)>> {
         let columns = self.columns_now(py);
-        let described = columns.objects.iter().map(|column| {
-            Ok((PyTuple::new(py, &column.path)?, column.array.bind(py).clone().into_any()))
-        });
+        let described = columns
+            .objects
+            .iter()
+            .map(|column| Ok((PyTuple::new(py, &column.path)?, column.array.bind(py).clone().into_any())));
         described.collect()
     }
 
