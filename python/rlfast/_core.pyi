@@ -107,12 +107,14 @@ class Replay:
         columns: Sequence[_Column],
         objects: Sequence[tuple[_Path, NDArray[np.object_]]] = ...,
         version: int | None = None,
+        retired: Sequence[_Path] = ...,
+        values: Sequence[tuple[_Path, bytes]] = ...,
     ) -> bool:
         """The first call lays out the rows; later calls add columns of zeros. ``objects`` are columns of objects, each
-        an
-        array of ``total`` rows that ``add`` and ``load`` write, and that results do not have. Returns False, without a
-        change, if the columns do not have this ``version`` any more. Raises a MemoryError with the bytes if the columns
-        do not fit."""
+        an array of ``total`` rows that ``add`` and ``load`` write, and that results do not have. ``retired`` are paths
+        whose columns, with all below them, give way to the new ones. ``values`` are the bytes of all rows of some new
+        columns, instead of zeros. Returns False, without a change, if the columns do not have this ``version`` any
+        more. Raises a MemoryError with the bytes if the columns do not fit."""
     @property
     def version(self) -> int:
         """How often the columns were changed."""
@@ -120,8 +122,7 @@ class Replay:
         """The columns of objects."""
     def hold(self, call: Callable[[], _T]) -> _T:
         """Returns ``call()``, during which no other thread changes rows or columns: those that want to wait. Calls of
-        one
-        thread may nest. Whatever the call raises, and wherever it is interrupted, others may change rows after
+        one thread may nest. Whatever the call raises, and wherever it is interrupted, others may change rows after
         it."""
     @property
     def links_next(self) -> bool:

@@ -23,7 +23,8 @@ FLAGS: tuple[Path, ...] = (("terminated",), ("truncated",))
 _COUNTED = ("rew", "terminated", "truncated")
 """Fields that need one value for each row: they are not broadcast from fewer values."""
 STRICT = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
-"""Fields in which None raises an error; in all other fields of floats, None is stored as NaN."""
+"""Fields whose columns never change their dtype, shape or structure. In them, None raises an error; in all other fields
+of floats, None is stored as NaN."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class Oddities:
         """Returns an empty collection for the rows of one call, which gives no warning that was given before."""
         return Oddities(self._told)
 
+    def mute(self, path: Path, kind: str) -> None:
+        """Drops a kind of warning for a field, now and later."""
+        self._told.add((path, kind))
+
     @property
     def any(self) -> bool:
         """Whether there are warnings that were not given yet."""
@@ -81,7 +86,9 @@ def dotted(path: Path) -> str:
     return ".".join(path)
 
 
-def fit(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
+def fit(
+    value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities, *, spread: bool = True
+) -> NDArray[Any]:
     """Converts a value to the dtype and the shape of its column.
 
     :param value: the value of one row, or the values of several rows along the first axis.
@@ -89,6 +96,7 @@ def fit(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddi
     :param path: the name of the field, for messages.
     :param rows: the number of rows; None for a single row without a row axis.
     :param oddities: receives warnings.
+    :param spread: whether a row with fewer numbers than the column has is repeated to fill it.
     :return: an array of shape ``column.shape``, or ``(rows, *column.shape)``.
     :raises TypeError: the conversion to the column's dtype would lose information.
     :raises ValueError: the shape is not the column's, and cannot be broadcast to it.
@@ -97,6 +105,9 @@ def fit(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddi
         return _fit_objects(value, column, path, rows, oddities)
     array = as_array(value)
     array = _flags(array, path, oddities) if path in FLAGS else array
+    has_rows = rows is None or (array.ndim > 0 and len(array) == rows)
+    if not spread and has_rows and _squeezed(_row_shape(array, rows)) != _squeezed(column.shape):
+        raise _misfit(array, column, path, rows)
     return engine_layout(fit_shape(convert(array, column.dtype, path, oddities), column, path, rows, oddities))
 
 
@@ -106,8 +117,7 @@ def _fit_objects(value: Any, column: Column, path: Path, rows: int | None, oddit
         array = object_array([value[k] for k in range(len(value))]) if one_each else _as_object(value)
     else:
         array = as_array(value)
-    whole = array.shape if rows is None else array.shape[1:]
-    if not column.shape and whole:  # an array is an object like any other
+    if not column.shape and _row_shape(array, rows):  # an array is an object like any other
         array = _as_object(value) if rows is None else object_array(list(array))
     array = array.astype(OBJECT)  # a copy: it may be a view of the column that it goes to
     return engine_layout(fit_shape(array, column, path, rows, oddities))
@@ -118,10 +128,9 @@ def fit_shape(array: NDArray[Any], column: Column, path: Path, rows: int | None,
     target = column.shape if rows is None else (rows, *column.shape)
     if array.shape == target:
         return array
-    if rows is None or (array.ndim and len(array) == rows):
-        given = array.shape if rows is None else array.shape[1:]
-        if _squeezed(given) == _squeezed(column.shape):
-            return array.reshape(target)
+    has_rows = rows is None or (array.ndim > 0 and len(array) == rows)
+    if has_rows and _squeezed(_row_shape(array, rows)) == _squeezed(column.shape):
+        return array.reshape(target)
     row_short = rows is not None and array.ndim > 0 and len(array) != rows and path[0] in _COUNTED
     try:
         result = np.broadcast_to(array, target) if not row_short else None
@@ -136,6 +145,10 @@ def fit_shape(array: NDArray[Any], column: Column, path: Path, rows: int | None,
     return result
 
 
+def _row_shape(array: NDArray[Any], rows: int | None) -> tuple[int, ...]:
+    return array.shape if rows is None else array.shape[1:]
+
+
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(length for length in shape if length != 1)
 
@@ -146,7 +159,7 @@ def _misfit(array: NDArray[Any], column: Column, path: Path, rows: int | None) -
         return ArgumentError(
             f"{dotted(path)} has shape {shape}, but its first axis must have one row for each buffer id: {rows}"
         )
-    shape = array.shape if rows is None else array.shape[1:]
+    shape = _row_shape(array, rows)
     if path in FLAGS:
         return ValueError(f"{dotted(path)} must be one flag for each row, got rows of shape {shape}")
     return ValueError(
@@ -174,12 +187,34 @@ def infer(value: Any, path: Path, rows: int | None) -> Column:
     if isinstance(value, Batch):
         return Column(OBJECT, ())
     array = as_array(value)
-    shape = array.shape if rows is None else array.shape[1:]
+    shape = _row_shape(array, rows)
     if path in FLAGS or path == ("rew",):
         if array.dtype == OBJECT:
             raise TypeError(f"{dotted(path)} must be a number for each row, got {_example(array)!r}")
         return Column(np.dtype(np.bool_), ()) if path in FLAGS else Column(np.dtype(np.float64), shape)
     return Column(array.dtype, shape)
+
+
+def promoted(value: Any, column: Column, path: Path, rows: int | None, stored: NDArray[Any]) -> Column:
+    """Chooses a column that can hold the values of a column and a value that does not fit there.
+
+    :param value: as for :func:`fit`, which refused it.
+    :param column: the present column, of numbers.
+    :param stored: the values in it.
+    :return: a column of float64 if that keeps all numbers exactly, otherwise one of objects. None counts as a number,
+        unless the present values are flags.
+    """
+    wide = Column(np.dtype(np.float64), column.shape)
+    flags = column.dtype.kind == "b"
+    try:
+        array = as_array(value)
+        if column.dtype.kind in "biuf" and not (flags and array.dtype == OBJECT):
+            fit(array, wide, path, rows, Oddities(), spread=False)
+            convert(stored, wide.dtype, path)
+            return wide
+    except (TypeError, ValueError):
+        pass
+    return Column(OBJECT, ())
 
 
 def as_array(value: Any) -> NDArray[Any]:

@@ -4,11 +4,14 @@ The first row decides a column's dtype and shape. A later row is converted if no
 flags must keep their values exactly; a float may be rounded to a float of lower precision, but must stay finite. A
 value that is not numeric (a string, None, a graph, an environment) is an *object leaf*. It is stored in a NumPy object
 column, which takes any value in later rows.
+
+A value that cannot be converted is an error in observations, actions, rewards and flags. Any other column, such as that
+of an info, is *promoted*: to float64 if that keeps all numbers, otherwise to objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,12 +19,14 @@ from numpy.typing import NDArray
 
 from rlfast.data._leaves import (
     OBJECT,
+    STRICT,
     Column,
     Oddities,
     Path,
     dotted,
     fit,
     infer,
+    promoted,
 )
 from rlfast.data.batch.batch import Batch
 from rlfast.utils.arguments.checks import MissingKeyError
@@ -55,10 +60,10 @@ def leaves_of(fields: Mapping[str, Any], whole: Collection[Path] = ()) -> tuple[
 
 
 def _flatten(
-    fields: Mapping[str, Any], path: Path, leaves: dict[Path, Any], groups: set[Path], whole: Collection[Path]
+    fields: Mapping[Any, Any], path: Path, leaves: dict[Path, Any], groups: set[Path], whole: Collection[Path]
 ) -> None:
     for key, value in fields.items():
-        here = (*path, key)
+        here = (*path, key if isinstance(key, str) else str(key))
         inner = value.__dict__ if isinstance(value, Batch) else value
         if isinstance(inner, Mapping) and here in whole:
             leaves[here] = value if isinstance(value, Batch) else Batch(value)
@@ -68,6 +73,28 @@ def _flatten(
             _flatten(inner, here, leaves, groups, whole)
         else:
             groups.add(here)
+
+
+def _outer(path: Path, known: Collection[Path]) -> Path | None:
+    """Returns the first of ``known`` that a path leads through."""
+    return next((path[:depth] for depth in range(1, len(path)) if path[:depth] in known), None)
+
+
+def _groups(paths: Iterable[Path]) -> set[Path]:
+    """Returns all groups that paths lead through."""
+    return {path[:depth] for path in paths for depth in range(1, len(path))}
+
+
+def _is_within(path: Path, outer: Collection[Path]) -> bool:
+    """Returns whether a path is one of ``outer`` or below one."""
+    return path in outer or _outer(path, outer) is not None
+
+
+def _boxed(given: Iterable[Path], known: Collection[Path]) -> dict[Path, Column]:
+    """Returns columns of objects for the paths at which either rows or columns have a group, and the others a value."""
+    inner = _groups(known)
+    found = ((path, _outer(path, known) or path) for path in given if path[0] not in STRICT)
+    return {boxed: Column(OBJECT, ()) for path, boxed in found if boxed != path or path in inner}
 
 
 def nest(leaves: Mapping[Path, Any], groups: Iterable[Path] = ()) -> dict[str, Any]:
@@ -100,12 +127,14 @@ class Schema:
     :ivar numbers: the numeric columns, which the engine stores.
     :ivar objects: the columns of Python objects, with the shape of one row.
     :ivar groups: groups without leaves, such as ``info={}``.
+    :ivar promoted: in the result of :meth:`conform`, the paths whose present columns the new ones replace.
     :ivar oddities: the warnings that were given about unusual values.
     """
 
     numbers: dict[Path, Column] = field(default_factory=dict)
     objects: dict[Path, Column] = field(default_factory=dict)
     groups: set[Path] = field(default_factory=set)
+    promoted: set[Path] = field(default_factory=set)
     oddities: Oddities = field(default_factory=Oddities, compare=False, repr=False)
 
     def __bool__(self) -> bool:
@@ -120,14 +149,20 @@ class Schema:
         return list(dict.fromkeys(path[0] for path in (*self.numbers, *self.objects, *sorted(self.groups))))
 
     def conform(
-        self, fields: Mapping[str, Any], rows: int | None, *, links_next: bool = False
+        self,
+        fields: Mapping[str, Any],
+        rows: int | None,
+        *,
+        links_next: bool = False,
+        stored: Callable[[Path], NDArray[Any]] | None = None,
     ) -> tuple[Leaves, Schema]:
         """Converts rows to the dtypes and shapes of the columns, without changing this schema.
 
         :param fields: nested leaves; if ``rows`` is given, each has that many rows along its first axis.
         :param rows: the number of rows; None for a single row without that axis.
         :param links_next: whether rows may lack ``obs_next``; its leaves are then missing in the result.
-        :return: every leaf in its column's dtype and shape, and a schema of the columns that these rows add.
+        :param stored: returns the values of a column of numbers; if it is given, columns can be promoted.
+        :return: every leaf in its column's dtype and shape, and a schema of the columns that these rows add or promote.
         :raises MissingKeyError: a field that every row needs is missing.
         :raises TypeError: a conversion to the column's dtype would lose information.
         :raises ValueError: the rows have another shape or structure than the first row.
@@ -137,23 +172,49 @@ class Schema:
         oddities = self.oddities.fresh()
         given, groups = flatten(fields, self.objects)
         columns = self.columns()
+        boxed = _boxed(given, columns) if stored else {}
+        if boxed:
+            given, groups = flatten(fields, {*self.objects, *boxed})
+            columns = {path: column for path, column in columns.items() if not _is_within(path, boxed)}
         absent = self._check_structure(given, groups, columns, oddities, links_next=links_next)
-        added = Schema(groups=groups - self.groups)
+        added = Schema(groups=groups - self.groups, objects=dict(boxed), promoted=set(boxed))
         leaves: Leaves = {}
         for path, value in given.items():
-            column = columns.get(path)
+            column = columns.get(path) or boxed.get(path)
             if column is None:
                 column = infer(value, path, rows)
                 (added.objects if column.dtype == OBJECT else added.numbers)[path] = column
-            leaves[path] = fit(value, column, path, rows, oddities)
+            loose = stored is not None and path in self.numbers and path[0] not in STRICT
+            try:
+                leaves[path] = fit(value, column, path, rows, oddities, spread=not loose)
+            except (TypeError, ValueError):
+                if not loose or stored is None:
+                    raise
+                column = promoted(value, column, path, rows, stored(path))
+                leaves[path] = fit(value, column, path, rows, Oddities())
+                (added.objects if column.dtype == OBJECT else added.numbers)[path] = column
+                added.promoted.add(path)
+        for path in added.promoted:
+            self._record_promotion(oddities, path, "objects" if path in added.objects else "float64")
         for path, column in columns.items():
             if path not in leaves and path not in absent:
                 leaves[path] = column.blank(rows)
         oddities.emit()
         return leaves, added
 
+    def _record_promotion(self, oddities: Oddities, path: Path, dtype: str) -> None:
+        """Keeps the warning about a column that becomes one of ``dtype``."""
+        number = self.numbers.get(path)
+        was = f"{number.dtype} of shape {number.shape}" if number else "a group of columns"
+        text = f"is promoted from {was} to {dtype}, as a value does not fit the earlier rows"
+        oddities.record(path, f"promoted to {dtype}", text)
+        oddities.mute(path, "none")
+
     def extend(self, added: Schema) -> None:
-        """Adds the columns that :meth:`conform` returned."""
+        """Adds the columns that :meth:`conform` returned, in the place of those that they replace."""
+        for columns in (self.numbers, self.objects):
+            for path in [path for path in columns if _is_within(path, added.promoted)]:
+                del columns[path]
         self.numbers.update(added.numbers)
         self.objects.update(added.objects)
         filled = {path[:depth] for path in (*self.numbers, *self.objects) for depth in range(1, len(path) + 1)}
@@ -184,10 +245,10 @@ class Schema:
                 f"{', '.join(missing)} missing, got {names}: a row needs {', '.join(REQUIRED)}, and obs_next where "
                 "earlier rows had it"
             )
-        outside = {path[:depth] for path in known for depth in range(1, len(path))}
+        inner = _groups(known)
         for path in given:
-            outer = next((path[:depth] for depth in range(1, len(path)) if path[:depth] in known), None)
-            if outer is not None or path in outside:
+            outer = _outer(path, known)
+            if outer is not None or path in inner:
                 was = "an array" if outer is not None else "a group of arrays"
                 raise ValueError(f"{dotted(path)} does not fit: {dotted(outer or path)} was {was} in the first row")
         if absent:

@@ -128,10 +128,19 @@ impl Replay {
     /// # Errors
     /// `Value` for inconsistent columns, `Memory` with the bytes needed; nothing is changed then.
     pub fn define(&mut self, leaves: Vec<Leaf>) -> Result<()> {
+        self.redefine(leaves, &[], &[])
+    }
+
+    /// Adds columns as [`Self::define`] does, and retires the leaves `retired`, whose paths the new ones may have. New
+    /// columns at the paths of `values` begin with those bytes instead of zeros.
+    ///
+    /// # Errors
+    /// As [`Self::define`], and `Value` for a retired leaf that every row needs, or for values of another size.
+    pub fn redefine(&mut self, leaves: Vec<Leaf>, retired: &[usize], values: &[(&[String], &[u8])]) -> Result<()> {
         self.config.storage.check_process()?;
         self.rewrites();
         match &mut self.table {
-            Some(table) => table.extend(leaves),
+            Some(table) => table.extend(leaves, retired, values),
             None => {
                 let single = self.config.storage.codec().is_some();
                 let layout = Layout::new(leaves, self.config.save_obs_next, single)?;

@@ -61,12 +61,13 @@ impl Columns {
         Self { objects, version: self.version + 1, ..Self::new(py, self.batch.clone_ref(py), schema) }
     }
 
-    /// These columns with others after them.
+    /// These columns with others after them, and without those at `retired` and below.
     pub fn with(
         &self,
         py: Python<'_>,
         columns: &[ColumnSpec<'_>],
         objects: &[ObjectSpec<'_>],
+        retired: &[Vec<String>],
         total: usize,
     ) -> PyResult<Self> {
         let columns = columns.iter().map(|(path, dtype, shape)| column(py, path.0.clone(), dtype, shape.0.clone()));
@@ -76,8 +77,10 @@ impl Columns {
         let is_final =
             |path: &[String]| !self.schema.saves_obs_next() && path.first().is_some_and(|key| key == "obs_next");
         let foreign = objects.iter().map(|column| column.path.clone()).filter(|path| !is_final(path));
-        let schema = self.schema.with(columns.collect::<PyResult<_>>()?, foreign.collect(), flag).python()?;
+        let kept = self.schema.without(retired).python()?;
+        let schema = kept.with(columns.collect::<PyResult<_>>()?, foreign.collect(), flag).python()?;
         let mut columns = self.changed(py, schema);
+        columns.objects.retain(|column| !retired.iter().any(|gone| column.path.starts_with(gone)));
         columns.objects.extend(objects);
         Ok(columns)
     }

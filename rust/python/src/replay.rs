@@ -14,12 +14,13 @@ mod writing;
 
 use std::sync::atomic::AtomicBool;
 
+use pyo3::pybacked::PyBackedBytes;
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::ring::Ring;
 use rlfast_core::replay::schema::Schema;
 use rlfast_core::replay::{Config, Replay as Engine};
 
-use crate::columns::{Column, ColumnSpec, Columns, ObjectSpec, State};
+use crate::columns::{Column, ColumnSpec, Columns, KeyPath, ObjectSpec, State};
 use crate::prelude::*;
 use crate::rows::RowSources;
 use crate::shared::Spare;
@@ -133,21 +134,25 @@ impl Replay {
         })
     }
 
-    #[pyo3(signature = (columns, objects = Items(Vec::new()), version = None))]
+    #[pyo3(signature = (columns, objects = Items(Vec::new()), version = None, retired = Items(Vec::new()), values = Items(Vec::new())))]
     fn define(
         &self,
         py: Python<'_>,
         columns: Items<ColumnSpec<'_>>,
         objects: Items<ObjectSpec<'_>>,
         version: Option<u64>,
+        retired: Items<KeyPath>,
+        values: Items<(KeyPath, PyBackedBytes)>,
     ) -> PyResult<bool> {
+        let retired: Vec<_> = retired.iter().map(|path| path.0.clone()).collect();
+        let values: Vec<_> = values.iter().map(|(path, bytes)| (&path[..], &bytes[..])).collect();
         loop {
             let held = self.columns_now(py);
             if version.is_some_and(|version| version != held.version) {
                 return Ok(false);
             }
-            let next = held.with(py, &columns, &objects, self.total)?;
-            let defined = self.write(py, 0, |state| state.define(&held, next))?.python()?;
+            let next = held.with(py, &columns, &objects, &retired, self.total)?;
+            let defined = self.write(py, 0, |state| state.define(&held, next, &values))?.python()?;
             if defined.is_some() {
                 return Ok(true);
             }

@@ -24,7 +24,7 @@ use crate::shared::Spare;
 
 /// Finds the columns of rows, and where they are in a row.
 fn columns_of(py: Python<'_>, columns: &[ColumnSpec<'_>], batch: Py<PyType>) -> PyResult<(Columns, RowLayout)> {
-    let columns = Columns::new(py, batch, Schema::new(true)).with(py, columns, &[], 0)?;
+    let columns = Columns::new(py, batch, Schema::new(true)).with(py, columns, &[], &[], 0)?;
     let leaves: Vec<_> = columns.schema.columns().iter().map(|column| column.leaf.clone()).collect();
     let layout = RowLayout::new(&leaves).python()?;
     Ok((columns, layout))

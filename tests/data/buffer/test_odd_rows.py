@@ -66,10 +66,9 @@ SAID = {
 REFUSED = {
     "words among numbers": [row(), row(obs_next="str")],
     "a dict for an array": [row(), row(obs={"a": 1})],
-    "an array for a dict": [info({"b": 1}), info(3)],
     "another length": [row(act=np.zeros(2)), row(act=np.zeros(3))],
     "half a step among whole ones": [row(act=1), row(act=1.5)],
-    "None among integers": [info(3), info(None)],
+    "None among actions": [row(act=3), row(act=None)],
 }
 
 

@@ -91,3 +91,27 @@ def test_masks_of_columns_are_left_out():
     assert table.keys() == {"n", "_own", "env_id"}
     nested = infos.columns(np.arange(2), Info(2, columns={"deep": info.columns()}))
     assert nested["deep"].keys() == {"n", "_own"}
+
+
+def test_a_key_with_an_underscore_is_kept_beside_the_key_without():
+    for other in (5, True, np.ones(2), {"x": 1}):
+        rows = [{"a": 1, "_a": other}, {}, {"_a": other, "a": 3}]
+        info = Info.of(rows)
+        table = columns(rows)
+        assert table.keys() == {"a", "_a"}
+        assert table["a"].tolist() == [1, 0, 3]
+        again = Info(3, columns=info.columns())
+        assert infos.columns(np.arange(3), again).keys() == {"a", "_a", "env_id"}
+        np.testing.assert_equal(again.dicts()[2], rows[2])
+
+
+def test_keys_that_are_no_text_become_text():
+    rows = [{7: 1, "deep": {(1, 2): 3}}, {7: 2}]
+    for info in (Info.of(rows), Info(2, columns=Info.of(rows).columns())):
+        table = infos.columns(np.arange(2), info)
+        assert table.keys() == {"7", "deep", "env_id"}
+        assert table["7"].tolist() == [1, 2]
+        assert table["deep"]["(1, 2)"].tolist() == [3, 0]
+        assert info.dicts() == rows
+    assert columns([{7: 1, "7": 2}]).keys() == {"7", "7_"}
+    assert Info(1, columns={7: np.array([1])}).columns().keys() == {7, "_7"}

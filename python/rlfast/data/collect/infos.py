@@ -64,7 +64,7 @@ class LatestInfos:
 
 def columns(ids: Ids, info: Info) -> dict[str, Any]:
     """Returns one column for each key, and ``env_id``. Where an environment lacks a key, its row is zero or None."""
-    return {**_unmasked(info.columns()), "env_id": ids} if info else {"env_id": ids}
+    return {**info.values(), "env_id": ids} if info else {"env_id": ids}
 
 
 def of_transitions(rows: Rows) -> dict[str, Any]:
@@ -74,11 +74,3 @@ def of_transitions(rows: Rows) -> dict[str, Any]:
     final, done = rows.final_info.dicts(), rows.done.tolist()
     merged = [final[k] if done[k] else one for k, one in enumerate(rows.info.dicts())]
     return columns(rows.env_id, Info.of(merged))
-
-
-def _unmasked(columns: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _unmasked(column) if isinstance(column, dict) else column
-        for key, column in columns.items()
-        if not (key.startswith("_") and key[1:] in columns)
-    }

@@ -50,9 +50,15 @@ class Info:
             return _columns(self.rows, self._sparse or {})
         columns = dict(self._columns)
         for key in self._columns:
-            if key[0] != "_" and (mask := f"_{key}") not in columns:
+            if not str(key).startswith("_") and (mask := f"_{key}") not in columns:
                 columns[mask] = np.ones(self.rows, dtype=bool)
         return columns
+
+    def values(self) -> dict[str, Any]:
+        """Returns :meth:`columns` without masks, under keys that are text: the key 7 becomes ``"7"``."""
+        if self._columns is None:
+            return _named(_columns(self.rows, self._sparse or {}, masks=False))
+        return _named(_unmasked(self._columns))
 
     def dicts(self) -> list[dict[str, Any]]:
         """Returns a list with one new dict for each environment."""
@@ -62,21 +68,51 @@ class Info:
         return _dicts(self.rows, self._columns)
 
 
-def _columns(rows: int, sparse: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+def _columns(rows: int, sparse: Mapping[int, dict[str, Any]], *, masks: bool = True) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for key in dict.fromkeys(key for one in sparse.values() for key in one):
         present = {k: one[key] for k, one in sparse.items() if key in one}
-        mask = np.zeros(rows, dtype=bool)
-        mask[list(present)] = True
-        columns[key], columns[f"_{key}"] = _column(key, rows, present), mask
+        columns[key] = _column(key, rows, present, masks=masks)
+        if masks:
+            columns[f"_{key}"] = mask = np.zeros(rows, dtype=bool)
+            mask[list(present)] = True
     return columns
 
 
-def _column(key: str, rows: int, present: dict[int, Any]) -> Any:
+def _named(columns: dict[Any, Any]) -> dict[str, Any]:
+    """Makes text of keys, unless all of them are text already."""
+    named: dict[str, Any] = {}
+    for key, column in columns.items():
+        name = str(key)
+        while name in named:
+            name += "_"
+        named[name] = _named(column) if isinstance(column, dict) else column
+    return named
+
+
+def _masks(columns: Mapping[Any, Any]) -> set[str]:
+    """Returns which keys are those of masks. An info may have both ``a`` and ``_a``: then ``_a`` has a mask ``__a``."""
+    return {f"_{key}" for key in columns if f"__{key}" not in columns and _is_mask(columns.get(f"_{key}"))}
+
+
+def _is_mask(column: Any) -> bool:
+    return isinstance(column, np.ndarray) and column.dtype == np.bool_ and column.ndim == 1
+
+
+def _unmasked(columns: Mapping[Any, Any]) -> dict[Any, Any]:
+    masks = _masks(columns)
+    return {
+        key: _unmasked(column) if isinstance(column, dict) else column
+        for key, column in columns.items()
+        if key not in masks
+    }
+
+
+def _column(key: str, rows: int, present: dict[int, Any], *, masks: bool) -> Any:
     values = list(present.values())
     is_final = key == "final_obs"  # of any space: as in Gymnasium, an object array of observations
     if not is_final and all(isinstance(value, dict) for value in values):
-        return _columns(rows, present)
+        return _columns(rows, present, masks=masks)
     filled: NDArray[Any]
     if not is_final and all(type(value) in _NUMBERS or isinstance(value, _ARRAYS) for value in values):
         arrays = [np.asarray(value) for value in values]
@@ -93,10 +129,11 @@ def _column(key: str, rows: int, present: dict[int, Any]) -> Any:
 
 def _dicts(rows: int, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = [{} for _ in range(rows)]
+    masks = _masks(columns)
     for key, column in columns.items():
-        if key.startswith("_") and key[1:] in columns:
+        if key in masks:
             continue
-        mask = columns.get(f"_{key}")
+        mask = columns[f"_{key}"] if f"_{key}" in masks else None
         values = _dicts(rows, column) if isinstance(column, dict) else column
         for k in range(rows) if mask is None else np.flatnonzero(mask).tolist():
             out[k][key] = values[k]

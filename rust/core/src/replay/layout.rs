@@ -48,6 +48,8 @@ pub(super) const MAX_STACK: usize = 16;
 pub const MAX_DEPTH: usize = 256;
 /// The most bytes of one row, all leaves together; larger rows are refused before any sum can overflow.
 const MAX_ROW: u128 = 1 << 48;
+/// The first key of the path of a retired leaf; see [`Leaf::retire`].
+const RETIRED: &str = "\0";
 /// The fewest bytes of a frame that is stored once and referred to by number.
 const MIN_FRAME: usize = 256;
 /// The fewest bytes of such a frame where frames are stacked along the last axis, so that the frame must be gathered
@@ -87,6 +89,17 @@ impl Leaf {
     #[must_use]
     pub fn root(&self) -> &str {
         self.path.first().map_or("", String::as_str)
+    }
+
+    /// Retires the leaf with number `number`: another one can have its path. It keeps its bytes in each row, and nobody reads them.
+    pub(super) fn retire(&mut self, number: usize) {
+        self.path = vec![RETIRED.to_owned(), number.to_string()];
+    }
+
+    /// Returns whether the leaf was retired.
+    #[must_use]
+    pub fn is_retired(&self) -> bool {
+        self.root() == RETIRED
     }
 
     /// Returns the number of frames if a row has the shape of a stack of frames and, if they are stacked along the last
@@ -279,6 +292,21 @@ impl Layout {
             self.leaves.push(leaf);
         }
         self.note_copied();
+        Ok(())
+    }
+
+    /// Retires leaves; see [`Leaf::retire`].
+    ///
+    /// # Errors
+    /// `Value` for a leaf that every row needs.
+    pub fn retire(&mut self, leaves: &[usize]) -> Result<()> {
+        for &leaf in leaves {
+            let root = self.leaves[leaf].root();
+            if matches!(root, "obs" | "obs_next" | "act" | "rew" | "terminated" | "truncated" | "done") {
+                return value_error!("the column {root:?} cannot be replaced");
+            }
+            self.leaves[leaf].retire(leaf);
+        }
         Ok(())
     }
 

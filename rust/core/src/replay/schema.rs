@@ -152,7 +152,23 @@ impl<D: Clone> Schema<D> {
             let finals: Vec<_> = observed.cloned().map(into_next).collect();
             all.extend(finals);
         }
-        self.arranged(all, foreign)
+        self.arranged(all, [self.foreign(), foreign].concat())
+    }
+
+    /// Returns this schema without the columns and the foreign keys at `paths` and below them. The columns are retired.
+    ///
+    /// # Errors
+    /// As [`Self::with`].
+    pub fn without(&self, paths: &[Vec<String>]) -> Result<Self> {
+        let is_gone = |path: &[String]| paths.iter().any(|gone| path.starts_with(gone));
+        let mut columns = self.columns.clone();
+        for (number, column) in columns.iter_mut().enumerate() {
+            if is_gone(&column.leaf.path) {
+                column.leaf.retire(number);
+            }
+        }
+        let foreign = self.foreign().into_iter().filter(|path| !is_gone(path)).collect();
+        self.arranged(columns, foreign)
     }
 
     /// Returns a schema of exactly these columns, which a restored engine has, and of the present foreign keys.
@@ -160,20 +176,17 @@ impl<D: Clone> Schema<D> {
     /// # Errors
     /// As [`Self::with`].
     pub fn restored(&self, columns: Vec<Column<D>>, save_obs_next: bool) -> Result<Self> {
-        Self { save_obs_next, columns: Vec::new(), ..self.clone() }.arranged(columns, Vec::new())
+        Self { save_obs_next, columns: Vec::new(), ..self.clone() }.arranged(columns, self.foreign())
     }
 
-    /// Returns a schema of columns, in the order of the engine's leaves, and of more foreign keys.
+    /// Returns a schema of columns, in the order of the engine's leaves, and of foreign keys.
     fn arranged(&self, columns: Vec<Column<D>>, foreign: Vec<Vec<String>>) -> Result<Self> {
-        let mut kept = Vec::new();
-        self.collect_foreign(&self.root, &mut Vec::new(), &mut kept);
-        kept.extend(foreign);
         let mut arranged = Self::new(self.save_obs_next);
         let mut numbers = arranged.keys.iter().cloned().enumerate().map(|(at, key)| (key, at)).collect();
-        for (at, column) in columns.iter().enumerate() {
+        for (at, column) in columns.iter().enumerate().filter(|(_, column)| !column.leaf.is_retired()) {
             arranged.insert(&mut numbers, &column.leaf.path, Kind::Leaf(at), arranged.is_final(column))?;
         }
-        for path in &kept {
+        for path in &foreign {
             arranged.insert(&mut numbers, path, Kind::Foreign, false)?;
         }
         arranged.columns = columns;
@@ -219,6 +232,13 @@ impl<D: Clone> Schema<D> {
         self.keys.push(name.to_owned());
         numbers.insert(name.to_owned(), self.keys.len() - 1);
         self.keys.len() - 1
+    }
+
+    /// Returns the paths of the foreign keys.
+    fn foreign(&self) -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        self.collect_foreign(&self.root, &mut Vec::new(), &mut found);
+        found
     }
 
     fn collect_foreign(&self, nodes: &[Node], path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
@@ -315,9 +335,11 @@ impl<D> Schema<D> {
         !self.save_obs_next && column.leaf.root() == "obs_next"
     }
 
-    /// Returns the columns that the caller sees: neither `done`, which is computed, nor those of [`Self::finals`].
+    /// Returns the columns that the caller sees: neither `done`, which is computed, nor retired ones, nor those of
+    /// [`Self::finals`].
     pub fn shown(&self) -> impl Iterator<Item = &Column<D>> {
-        self.columns.iter().filter(|column| column.role != Role::Ignored && !self.is_final(column))
+        let is_hidden = |column: &Column<D>| column.role == Role::Ignored || column.leaf.is_retired();
+        self.columns.iter().filter(move |column| !is_hidden(column) && !self.is_final(column))
     }
 
     /// Returns the number of values of one reward, and whether it is a scalar.
@@ -399,6 +421,25 @@ mod tests {
         ] {
             assert!(next.unwrap().node("info").is_some_and(|node| node.kind.is_foreign()));
         }
+    }
+
+    #[test]
+    fn a_path_can_be_given_to_another_column() {
+        let schema =
+            schema(true, &[&["info", "a"], &["info", "ab"], &["act"]], &[&["info", "kept"], &["info", "d", "x"]]);
+        let path = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
+        let less = schema.without(&[path(&["info", "a"]), path(&["info", "d"])]).unwrap();
+        assert_eq!(less.columns().len(), 3);
+        assert_eq!(less.shown().map(|column| column.leaf.path.join(".")).collect::<Vec<_>>(), ["info.ab", "act"]);
+        assert_eq!(less.foreign(), [path(&["info", "kept"])]);
+        let more = less.with(vec![column(&["info", "a"])], vec![path(&["info", "d"])], column(&["done"])).unwrap();
+        assert_eq!(more.shown().last().unwrap().leaf.path, ["info", "a"]);
+        let Kind::Group(info) = &more.node("info").unwrap().kind else { panic!("a group") };
+        let a = more.key("a").unwrap();
+        assert_eq!(
+            info.iter().filter(|node| node.key == a).map(|node| &node.kind).collect::<Vec<_>>(),
+            [&Kind::Leaf(3)]
+        );
     }
 
     #[test]

@@ -210,19 +210,23 @@ impl<C: HostColumns> Session<C> {
         Arc::ptr_eq(&self.columns, columns)
     }
 
-    /// Lays out the columns that `columns` has beyond `held`, and returns the former ones, to be dropped when no lock is held.
+    /// Lays out the columns that `columns` has beyond `held`, retires those that it has no more, and returns the former
+    /// ones, to be dropped when no lock is held. New columns at the paths of `values` begin with those bytes.
     /// None if the columns are not `held` any more.
     ///
     /// # Errors
-    /// As [`Replay::define`].
-    pub fn define(&mut self, held: &Arc<C>, columns: C) -> Result<Option<Arc<C>>> {
+    /// As [`Replay::redefine`].
+    pub fn define(&mut self, held: &Arc<C>, columns: C, values: &[(&[String], &[u8])]) -> Result<Option<Arc<C>>> {
         if !self.has(held) {
             return Ok(None);
         }
         let known = held.schema().columns().len();
         let leaves: Vec<_> = columns.schema().columns()[known..].iter().map(|column| column.leaf.clone()).collect();
-        if !leaves.is_empty() {
-            self.rows_mut().define(leaves)?;
+        let is_retired =
+            |&at: &usize| columns.schema().columns()[at].leaf.path != held.schema().columns()[at].leaf.path;
+        let retired: Vec<_> = (0..known).filter(is_retired).collect();
+        if !leaves.is_empty() || !retired.is_empty() {
+            self.rows_mut().redefine(leaves, &retired, values)?;
         }
         Ok(Some(self.set_columns(columns)))
     }
@@ -449,7 +453,7 @@ mod tests {
         let columns = extended(&none.schema, frames.into_iter().chain(flags).collect());
         let mut session = Session::new(Replay::new(config).unwrap(), none);
         let held = session.columns().clone();
-        session.define(&held, columns).unwrap().unwrap();
+        session.define(&held, columns, &[]).unwrap().unwrap();
         for _ in 0..rows {
             assert_eq!(append(&mut session), Some(()));
         }
@@ -530,13 +534,39 @@ mod tests {
         let held = session.columns().clone();
         assert!(held.schema.may_lack_next());
         let more = || extended(&held.schema, vec![column("extra", "<f4", 4, &[])]);
-        assert!(session.define(&held, more()).unwrap().is_some());
+        assert!(session.define(&held, more(), &[]).unwrap().is_some());
         assert_eq!(session.columns().schema.columns().len(), held.schema.columns().len() + 1);
-        assert!(session.define(&held, more()).unwrap().is_none());
+        assert!(session.define(&held, more(), &[]).unwrap().is_none());
         let mut rows = Incoming::default();
         rows.start(held.schema.columns().len(), 1);
         // SAFETY: nothing is read for columns that are not there any more.
         assert_eq!(unsafe { session.append(&held, &rows) }.unwrap(), None);
+    }
+
+    #[test]
+    fn a_column_is_replaced_in_one_step() {
+        let mut session = session(2);
+        let held = session.columns().clone();
+        session.define(&held, extended(&held.schema, vec![column("extra", "<i8", 8, &[])]), &[]).unwrap().unwrap();
+        append(&mut session).unwrap();
+        let held = session.columns().clone();
+        let less = held.schema.without(&[vec!["extra".to_owned()]]).unwrap();
+        let too_large = extended(&less, vec![column("extra", "<f8", 8, &[1 << 50])]);
+        assert!(session.define(&held, too_large, &[]).is_err());
+        assert!(session.engine().leaf(&["extra".to_owned()]).is_ok(), "an error leaves the columns as they were");
+        let path = ["extra".to_owned()];
+        let float = || extended(&less, vec![column("extra", "<f4", 4, &[])]);
+        assert!(session.define(&held, float(), &[(&path, &[0; 7])]).is_err(), "of other rows than there are");
+        let bytes: Vec<u8> = [1.5_f32, -2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        session.define(&held, float(), &[(&path, &bytes)]).unwrap().unwrap();
+        let view = session.engine().column(held.schema.columns().len()).unwrap();
+        // SAFETY: the column has eight bytes.
+        assert_eq!(unsafe { std::slice::from_raw_parts(view.region.at(view.offset), 8) }, bytes);
+        assert_eq!(session.engine().leaf(&["extra".to_owned()]).unwrap(), held.schema.columns().len());
+        append(&mut session).unwrap();
+        let held = session.columns().clone();
+        let less = held.schema.without(&[vec!["rew".to_owned()]]).unwrap();
+        assert!(session.define(&held, extended(&less, Vec::new()), &[]).is_err());
     }
 
     #[test]
@@ -548,7 +578,7 @@ mod tests {
         let found = gather(&mut session, &prepared).unwrap();
         assert!(found.iter().flatten().all(|&byte| byte == 0));
         let held = session.columns().clone();
-        session.define(&held, extended(&held.schema, vec![column("extra", "<f4", 4, &[])])).unwrap();
+        session.define(&held, extended(&held.schema, vec![column("extra", "<f4", 4, &[])]), &[]).unwrap();
         assert!(gather(&mut session, &prepared).is_none());
     }
 
@@ -579,7 +609,7 @@ mod tests {
         assert_eq!(session.plans.len(), PLANS);
         assert!(!Arc::ptr_eq(&first, &plan(&mut session, 1)));
         let held = session.columns().clone();
-        session.define(&held, extended(&held.schema, Vec::new())).unwrap();
+        session.define(&held, extended(&held.schema, Vec::new()), &[]).unwrap();
         assert!(session.plans.is_empty());
     }
 

@@ -107,18 +107,31 @@ impl Table {
         Ok(table)
     }
 
-    /// Adds columns of zeros.
+    /// Adds columns of zeros, or of `values` at these paths, after the leaves `retired` were retired.
     ///
     /// # Errors
-    /// As [`Layout::extend`], and `Memory`.
-    pub(super) fn extend(&mut self, leaves: Vec<Leaf>) -> Result<()> {
+    /// As [`Layout::retire`] and [`Layout::extend`]; `Memory`; and `Value` for values of another size.
+    pub(super) fn extend(&mut self, leaves: Vec<Leaf>, retired: &[usize], values: &[(&[String], &[u8])]) -> Result<()> {
         let mut layout = self.layout.clone();
+        layout.retire(retired)?;
         layout.extend(leaves)?;
         let fresh = &layout.columns[self.columns.len()..];
         let needed = self.total as u128 * fresh.iter().sum::<usize>() as u128;
         self.storage.check(&format!("{} more columns of {} rows", fresh.len(), self.total), needed)?;
         let fresh: Vec<_> =
             fresh.iter().map(|&n| Region::zeroed(product(&[self.total, n])?, &self.storage)).collect::<Result<_>>()?;
+        for (path, bytes) in values {
+            let place = layout.find(path).map(|leaf| layout.places[leaf]);
+            let region = match place {
+                Some(Place::Column { column }) if column >= self.columns.len() => &fresh[column - self.columns.len()],
+                _ => return value_error!("{} is no new column", path.join(".")),
+            };
+            if region.len() != bytes.len() {
+                return value_error!("{} has {} bytes, got {}", path.join("."), region.len(), bytes.len());
+            }
+            // SAFETY: the region is new, as long as the bytes, and nobody else has it.
+            unsafe { region.base().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
         self.columns.extend(fresh);
         self.layout = layout;
         self.hull = self.hull_now();

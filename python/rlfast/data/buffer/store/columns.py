@@ -17,6 +17,7 @@ from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.schema import Leaves, Schema, flatten, nest
+from rlfast.utils.tree import object_array
 
 PACKED = ("lz4", "zstd")
 """Storages in memory that pack frames. A copy of a buffer packs its frames as well."""
@@ -132,7 +133,7 @@ class Columns:
             finals = {path for path in arrays if path[0] == "obs_next"} if self.config.ignore_obs_next else set()
             objects = {path: array for path, array in arrays.items() if path not in finals}
             shapes = {path: Column(OBJECT, array.shape[1:]) for path, array in objects.items()}
-            schema = Schema(numbers, shapes, set(), self._oddities)
+            schema = Schema(numbers, shapes, oddities=self._oddities)
             schema.extend(Schema(groups=set(groups)))
             last = {("obs", *path[1:]): arrays[path] for path in finals}
             self._known = known = Known(version, groups, schema, arrays, objects, last)
@@ -150,20 +151,53 @@ class Columns:
         return self.known().objects
 
     def define(self, added: Schema, version: int | None = None) -> bool:
-        """Adds empty columns.
+        """Adds empty columns, and promotes columns, whose live rows keep their values.
 
         :param added: the columns.
         :param version: the version of the columns that they are to be added to; None for any.
         :return: whether that was still the version; if not, nothing is changed.
         """
-        if added:
-            numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
-            arrays = {path: column.blank(self.core.total) for path, column in added.objects.items()}
-            if not self.core.define(numbers, [*arrays.items(), *self._blank_finals(added).items()], version):
-                return False
+        if added and not (
+            self.core.hold(partial(self._define, added, version)) if added.promoted else self._define(added, version)
+        ):
+            return False
         if not added.groups <= self._groups:
             self._groups = self._groups | added.groups
         return True
+
+    def _define(self, added: Schema, version: int | None) -> bool:
+        numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
+        arrays = {path: column.blank(self.core.total) for path, column in added.objects.items()}
+        values = []
+        for path in added.promoted:
+            if path in arrays:
+                arrays[path][self._written()] = object_array(self._rows_at(path))
+            else:
+                array = added.numbers[path].blank(self.core.total)
+                array[self._written()] = self.written_values(path)
+                values.append((path, array.tobytes()))
+        objects = [*arrays.items(), *self._blank_finals(added).items()]
+        return self.core.define(numbers, objects, version, list(added.promoted), values)
+
+    def _written(self) -> NDArray[np.int64]:
+        """Returns the slots that hold rows."""
+        rings = zip(
+            self.offsets, self.capacities, self.core.sizes().tolist(), self.core.cursors().tolist(), strict=True
+        )
+        return np.concatenate(
+            [offset + np.arange(cursor - size, cursor) % max(capacity, 1) for offset, capacity, size, cursor in rings]
+        )
+
+    def written_values(self, path: Path) -> NDArray[Any]:
+        """Returns the values of all rows in a column."""
+        values: NDArray[Any] = self._whole(path)[self._written()]
+        return values
+
+    def _rows_at(self, path: Path) -> list[Any]:
+        """Returns the value of each row at a path: that of a column, or a ``Batch`` of the values in a group."""
+        below = [column for column in self.schema.columns() if column[: len(path)] == path]
+        values = Batch(nest({column[len(path) - 1 :]: self.written_values(column) for column in below}))[path[-1]]
+        return values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else list(values)
 
     def _blank_finals(self, schema: Schema) -> Leaves:
         observed = [path[1:] for path in schema.objects if path[0] == "obs"] if self.config.ignore_obs_next else []

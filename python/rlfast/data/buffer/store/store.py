@@ -125,7 +125,9 @@ class Store(Columns):
         """Returns the values of rows converted for the columns, and new columns."""
         self._check_rings(rings)
         rows = None if rings is None else len(rings)
-        return known.schema.conform(self._kept(fields), rows, links_next=self.core.links_next)
+        return known.schema.conform(
+            self._kept(fields), rows, links_next=self.core.links_next, stored=self.written_values
+        )
 
     def _kept(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self.config.ignore_obs_next:

@@ -38,7 +38,7 @@ impl Replay {
             let (saved, mine) = (layout(header.single_frames)?, layout(config.storage.codec().is_some())?);
             let made = |layout: Layout, storage: Storage| -> Result<Table> {
                 let mut table = Table::new(layout, &config.capacities, storage, 0)?;
-                table.extend(late.clone())?;
+                table.extend(late.clone(), &[], &[])?;
                 Ok(table)
             };
             let converts = saved.single != mine.single;
