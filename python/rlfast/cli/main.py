@@ -21,6 +21,7 @@ _COMMANDS = {
     "status": "show the newest figures of a run",
     "plot": "draw learning curves over seeds",
     "data": "gather, describe and convert data for offline learning",
+    "check-env": "find what would go wrong in training with an environment",
     "bench": "measure this machine beside other libraries",
 }
 
@@ -29,7 +30,7 @@ HELP = f"""usage: rlfast [--help] [--version] COMMAND ...
 Deep reinforcement learning on Rust replay buffers.
 
 commands:
-{chr(10).join(f"  {name:<10}{what}" for name, what in _COMMANDS.items())}
+{chr(10).join(f"  {name:<12}{what}" for name, what in _COMMANDS.items())}
 
 'rlfast COMMAND --help' says more. Exit status: 0 success, 1 failed run, 2 bad arguments, 130 interrupted.
 """
@@ -54,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command not in _COMMANDS:
         what = "no command was given" if command is None else f"there is no command {command!r}"
         return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
-    return guarded(f"rlfast {command}", lambda: _run(import_module(f"rlfast.cli.{command}").main, arguments[1:]))
+    return guarded(
+        f"rlfast {command}", lambda: _run(import_module(f"rlfast.cli.{command.replace('-', '_')}").main, arguments[1:])
+    )
 
 
 def guarded(command: str, run: Callable[[], int]) -> int:

@@ -4,6 +4,7 @@ from rlfast.utils.runtime.extras import import_modules_on_access, needed_by
 
 with needed_by("rlfast.env"):
     from rlfast.env.adapters import as_vector_env
+    from rlfast.env.checks.checker import EnvReport, check_env
     from rlfast.env.errors import EnvFailure, WorkerDied
     from rlfast.env.native import NativeVectorEnv
     from rlfast.env.pettingzoo_env import PettingZooEnv
@@ -23,6 +24,7 @@ __all__ = [
     "DummyEnvWorker",
     "DummyVectorEnv",
     "EnvFailure",
+    "EnvReport",
     "EnvWorker",
     "MultiDiscreteToDiscrete",
     "NativeVectorEnv",
@@ -38,6 +40,7 @@ __all__ = [
     "VectorEnvWrapper",
     "WorkerDied",
     "as_vector_env",
+    "check_env",
 ]
 
 import_modules_on_access(__name__)

@@ -1,0 +1,1 @@
+"""Checks of one environment before an agent is trained on it."""

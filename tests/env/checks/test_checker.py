@@ -1,0 +1,270 @@
+import itertools
+import os
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlfast.cli.main import main
+from rlfast.env import check_env
+from rlfast.env.checks.checker import examine_env, misfit
+
+
+class Walk(gym.Env):
+    """A random walk of ten steps that passes every check; subclasses break one thing each."""
+
+    observation_space = spaces.Box(-50, 50, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+    length = 10
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.x = 0, self.np_random.uniform(-1, 1)
+        return self.obs(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.t += 1
+        self.x += self.np_random.uniform(-1, 1)
+        return self.obs(), self.reward(), False, self.t == self.length, {}
+
+    def obs(self):
+        return np.array([self.t, self.x], np.float32)
+
+    def reward(self):
+        return 1.0
+
+
+class WideObs(Walk):
+    def obs(self):
+        return super().obs().astype(np.float64)
+
+
+class LongObs(Walk):
+    def obs(self):
+        return np.zeros(3, np.float32)
+
+
+class LateOutside(Walk):
+    def obs(self):
+        return super().obs() * (100 if self.t == 7 else 1)
+
+
+class LateNaN(Walk):
+    def obs(self):
+        return super().obs() * (np.nan if self.t == 7 else 1)
+
+
+class ListObs(Walk):
+    def obs(self):
+        return [0.0, 0.0]
+
+
+class NaNReward(Walk):
+    def reward(self):
+        return np.nan if self.t == 7 else 1.0
+
+
+class WordReward(Walk):
+    def reward(self):
+        return "much"
+
+
+class IntEnd(Walk):
+    def step(self, action):
+        obs, rew, _, truncated, info = super().step(action)
+        return obs, rew, 0, truncated, info
+
+
+class NoneInfo(Walk):
+    def step(self, action):
+        return *super().step(action)[:4], None
+
+
+class FourResults(Walk):
+    def step(self, action):
+        return super().step(action)[:4]
+
+
+class Raises(Walk):
+    def step(self, action):
+        if self.t == 7:
+            raise ZeroDivisionError("no wind")
+        return super().step(action)
+
+
+class OneReset(Walk):
+    resets = itertools.count()
+
+    def reset(self, **kwargs):
+        if getattr(self, "t", 0) == self.length:
+            raise RuntimeError("only one episode")
+        return super().reset(**kwargs)
+
+
+class NoSpace(Walk):
+    observation_space = None
+
+
+class TupleObs(Walk):
+    observation_space = spaces.Tuple((spaces.Discrete(20), spaces.Discrete(20)))
+
+    def obs(self):
+        return self.t, self.t
+
+
+class OnlyAtHome(Walk):
+    def __init__(self, pid):
+        if os.getpid() != pid:
+            raise OSError("no screen here")
+
+
+class WorkerSpecific(Walk):
+    def __init__(self, pid):
+        self.pid = pid
+
+    def reward(self):
+        return float(os.getpid() == self.pid)
+
+
+class Dice(Walk):
+    def obs(self):
+        return np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
+
+
+class Endless(Walk):
+    length = None
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def obs(self):
+        return np.zeros(2, np.float32)
+
+
+class Unbounded(Walk):
+    action_space = spaces.Box(-np.inf, np.inf, (1,))
+
+
+class Huge(Walk):
+    observation_space = spaces.Box(-1e4, 1e4, (2,), np.float32)
+
+    def obs(self):
+        return np.full(2, 5000, np.float32)
+
+
+def findings(env, **kwargs):
+    report = examine_env(env, steps=60, **kwargs)
+    return report.errors, report.warnings
+
+
+def test_a_good_environment_has_no_findings():
+    report = check_env(Walk, steps=60)
+    assert (report.errors, report.warnings) == ([], [])
+    assert "60 random steps, 6 episodes of 10.0 steps on average, with returns from 10 to 10" in report.facts
+    assert "SubprocVectorEnv gives the same 60 steps" in report.facts
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (WideObs, ["float64", "float32"]),
+        (LongObs, ["(3,)", "(2,)"]),
+        (LateOutside, ["step 7:", "700", "outside"]),
+        (LateNaN, ["step 7:", "NaN"]),
+        (ListObs, ["list"]),
+        (NaNReward, ["step 7:", "reward", "nan"]),
+        (WordReward, ["'much'"]),
+        (IntEnd, ["terminated is 0", "bool"]),
+        (NoneInfo, ["info", "NoneType"]),
+        (FourResults, ["not enough values"]),
+        (Raises, ["step 8:", "ZeroDivisionError: no wind"]),
+        (OneReset, ["reset", "only one episode"]),
+        (NoSpace, ["observation_space is None"]),
+        (TupleObs, ["Tuple", "FlattenObservation"]),
+        (partial(OnlyAtHome, os.getpid()), ["SubprocVectorEnv", "no screen here"]),
+        (partial(WorkerSpecific, os.getpid()), ["SubprocVectorEnv", "step 1"]),
+    ],
+)
+def test_errors_name_what_is_wrong(env, words):
+    errors, _ = findings(env)
+    assert any(all(word in error for word in words) for error in errors), errors
+    with pytest.raises(ValueError, match="cannot be trained on") as raised:
+        check_env(env, steps=60)
+    assert all(word in str(raised.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (Endless, ["no episode ended within 60 steps", "max_episode_steps"]),
+        (Unbounded, ["no finite bounds", "action_scaling=False"]),
+        (Huge, ["observations reach 5000", "normalize"]),
+    ],
+)
+def test_warnings_name_what_to_do(env, words):
+    errors, warnings = findings(env)
+    assert errors == []
+    assert any(all(word in text for word in words) for text in warnings), warnings
+
+
+def test_rows_that_do_not_repeat_are_found():
+    errors, warnings = findings(Dice)
+    assert errors == []
+    assert any("runs will not repeat" in text for text in warnings), warnings
+
+
+def test_each_kind_of_error_is_reported_once():
+    errors, _ = findings(LongObs)
+    assert sum("has shape (3,)" in error for error in errors) == 1
+
+
+def test_an_instance_is_played_and_left_open():
+    env = Walk()
+    closed = []
+    env.close = lambda: closed.append(True)
+    report = check_env(env, steps=60)
+    assert not any("SubprocVectorEnv" in fact for fact in report.facts)
+    assert not closed
+
+
+@pytest.mark.parametrize("wrong", [3, lambda: 3])
+def test_only_environments_are_taken(wrong):
+    with pytest.raises(TypeError, match=r"gymnasium\.Env"):
+        check_env(wrong)
+
+
+def test_steps_must_be_positive():
+    with pytest.raises(ValueError, match="positive, got 0"):
+        check_env(Walk, steps=0)
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "text"),
+    [
+        (spaces.Discrete(3, start=2), 1, "1 is not in Discrete(3, start=2)"),
+        (spaces.Dict(a=spaces.Discrete(2)), {"a": 5}, "at 'a' 5 is not in Discrete(2)"),
+        (spaces.Dict(a=spaces.Discrete(2)), {"b": 1}, "has the parts ['b'], and its space ['a']"),
+        (spaces.Dict(a=spaces.Discrete(2)), [1], "is a list, and its space is Dict('a': Discrete(2))"),
+        (spaces.Tuple([spaces.Discrete(2)]), (1, 1), "has the parts [0, 1], and its space [0]"),
+        (spaces.Tuple([spaces.Box(0, 1, (2,))]), (np.zeros(3, np.float32),), "at 0 has shape (3,), and its space (2,)"),
+        (spaces.Dict(a=spaces.Discrete(2)), {"a": 1}, ""),
+        (spaces.Text(2), "ab", ""),
+    ],
+)
+def test_misfit_names_the_difference(space, value, text):
+    assert misfit(space, value) == text
+
+
+def test_the_command_prints_findings_and_fails_on_errors(capsys):
+    assert main(["check-env", "CartPole-v1", "--steps", "100"]) == 0
+    assert "ok       SubprocVectorEnv gives the same 100 steps" in capsys.readouterr().out
+    gym.register("rlfast-test/Raises-v0", Raises)
+    assert main(["check-env", "rlfast-test/Raises-v0", "--steps", "100"]) == 1
+    assert "error    step 8: step(" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["NoSuch-v0"], ["CartPole-v1", "--steps", "0"], ["no_such_module:Env-v0"]])
+def test_the_command_refuses_bad_arguments_in_one_line(arguments, capsys):
+    assert main(["check-env", *arguments]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
