@@ -172,7 +172,7 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         """
         super().seed(seed)
         self._torch_rng = torch.Generator()
-        self._torch_rng.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> 1))
+        self._torch_rng.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0]) >> 1)
 
     def draw_normal(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """Draw standard normal numbers from the policy's stream, or before :meth:`seed` from torch's global generator.
