@@ -168,7 +168,7 @@ class RayVectorEnv(BaseVectorEnv):
     ) -> None:
         ray = _ray()
         if not ray.is_initialized():
-            ray.init()
+            ray.init(include_dashboard=False)  # which answers whoever reaches its port; ignored by a running cluster
         super().__init__(
             env_fns,
             RayEnvWorker,
