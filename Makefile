@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -102,6 +102,12 @@ rust-test: env          ## cargo test; the Python module itself is tested from P
 
 python-test: build      ## pytest with doctests, in two processes: tests wait for others, and machines have two cores
 	$(run) pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+oldest: build           ## every lower bound of pyproject.toml, put into .venv
+	$(pip) install -q uv
+	mkdir -p build
+	$(BIN)/python -m uv pip compile --quiet --resolution lowest-direct pyproject.toml --extra train --output-file build/oldest.txt
+	$(BIN)/python -m uv pip install --python $(BIN)/python -r build/oldest.txt
 
 parity: build           ## the same answers as Tianshou 1.0, which is installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
