@@ -387,14 +387,20 @@ def set_num_threads(n: int) -> None:
     """Sets the largest number of threads that share work; the number of cores is a second bound. Raises a ValueError
     below 1."""
 
-def multiply(out: Tensor, a: Tensor, b: Tensor, bias: Tensor | None = None) -> None:
-    """Writes ``a @ b``, or ``a @ b + bias``, into ``out``, on one thread: float32 tensors on the CPU.
+def multiplies(tensor: object) -> bool:
+    """Whether :func:`multiply` takes this: a tensor or parameter of PyTorch's own class with one to three axes, whose
+    elements are float32 in memory, and are what it shows. False for one with a negative bit, sparse, empty, or freed.
+    """
+
+def multiply(out: Tensor, a: Tensor, b: Tensor, bias: Tensor | None = None) -> bool:
+    """Writes ``a @ b``, or ``a @ b + bias``, into ``out``, on one thread.
 
     :param out: ``[i, k]``, or ``[m, i, k]`` for m products.
     :param a: ``[i, j]``, or ``[m, i, j]``.
     :param b: ``[j, k]``, or ``[m, j, k]``.
     :param bias: ``[k]``, or None.
-    :raises SchemaMismatch: for other tensors.
+    :return: whether it was done; False if :func:`multiplies` is false for a factor or the bias.
+    :raises SchemaMismatch: for other shapes, or another ``out``.
     """
 
 def randint(bit_generator: Any, bound: int, count: int) -> _Index:
@@ -424,6 +430,9 @@ def discounted(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """``(sums[B, 1], discounts[B, 1])``: of ``rewards[B, n]`` the first ``before[B] + 1``, each times its power
     ``[n]``, added as NumPy adds them; and ``discounts[before]``."""
+
+class IndexOwner:
+    """The owner of the memory of an index array, which knows what was drawn. It is made by sampling alone."""
 
 def carry(index: _Index, goals: _Index) -> _Index:
     """Returns the same rows in an array that records the row of each row's new goal (-1: its own goal)."""

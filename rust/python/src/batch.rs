@@ -8,9 +8,9 @@ mod stacking;
 
 use std::os::raw::{c_int, c_void};
 
-use pyo3::sync::PyOnceLock;
-use pyo3::{Borrowed, ffi, intern};
+use pyo3::{Borrowed, ffi, get_trampoline_function};
 
+use crate::once::{Once, names};
 use crate::prelude::*;
 
 /// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
@@ -45,14 +45,15 @@ fn set_fields(batch: &Object<'_>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
 /// everything else to `_init`, which the subclass has.
 ///
 /// Written against the C interface, as a `#[pyclass]` would build the keywords twice, for `__new__` and for `__init__`.
-pub fn base_type(py: Python<'_>) -> PyResult<&Object<'_>> {
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    Ok(CLASS.get_or_try_init(py, || new_base_type(py).map(Bound::unbind))?.bind(py))
+pub fn load(py: Python<'_>) -> PyResult<&Object<'_>> {
+    Ok(BASE.fill(py, || new_base_type(py).map(Bound::unbind))?.bind(py))
 }
+
+static BASE: Once<Py<PyAny>> = Once::new();
 
 fn new_base_type(py: Python<'_>) -> PyResult<Object<'_>> {
     let mut slots = [
-        ffi::PyType_Slot { slot: ffi::Py_tp_init, pfunc: init as *mut c_void },
+        ffi::PyType_Slot { slot: ffi::Py_tp_init, pfunc: initializer() },
         ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() },
     ];
     let mut spec = ffi::PyType_Spec {
@@ -67,33 +68,39 @@ fn new_base_type(py: Python<'_>) -> PyResult<Object<'_>> {
 }
 
 /// Whether `value` is a batch of any class.
-fn is_batch(value: &Object<'_>) -> PyResult<bool> {
-    let base = base_type(value.py())?;
+fn is_batch(value: &Object<'_>) -> bool {
+    let base = BASE.get(value.py());
     // SAFETY: a live object and a class.
-    Ok(unsafe { ffi::PyObject_TypeCheck(value.as_ptr(), base.as_ptr().cast()) } != 0)
+    unsafe { ffi::PyObject_TypeCheck(value.as_ptr(), base.as_ptr().cast()) != 0 }
 }
 
 /// Whether objects of class `batch` are made by [`init`], and not by an `__init__` of a subclass.
 fn is_made_here(batch: &Bound<'_, PyType>) -> bool {
     // SAFETY: a heap type, as the classes of batches are.
-    unsafe { ffi::PyType_GetSlot(batch.as_type_ptr(), ffi::Py_tp_init) == init as *mut c_void }
+    unsafe { ffi::PyType_GetSlot(batch.as_type_ptr(), ffi::Py_tp_init) == initializer() }
+}
+
+/// `BatchBase.__init__`, as the interpreter calls it; a panic becomes an exception.
+fn initializer() -> *mut c_void {
+    get_trampoline_function!(initproc, init) as *mut c_void
 }
 
 /// `BatchBase.__init__(self, *args, **kwargs)`.
-unsafe extern "C" fn init(this: *mut ffi::PyObject, args: *mut ffi::PyObject, kwargs: *mut ffi::PyObject) -> c_int {
-    // SAFETY: the interpreter calls this attached, with a live object, a tuple, and a dict or null.
+///
+/// # Safety
+/// A live object, a tuple, and a dict or null.
+unsafe fn init(
+    py: Python<'_>,
+    this: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    kwargs: *mut ffi::PyObject,
+) -> PyResult<c_int> {
+    // SAFETY: as the caller promises.
     unsafe {
-        let py = Python::assume_attached();
         let this = Borrowed::from_ptr(py, this);
         let args = Borrowed::from_ptr(py, args);
         let kwargs = Borrowed::from_ptr_or_opt(py, kwargs);
-        match initialize(&this, &args, kwargs.as_deref()) {
-            Ok(()) => 0,
-            Err(error) => {
-                error.restore(py);
-                -1
-            }
-        }
+        initialize(&this, &args, kwargs.as_deref()).map(|()| 0)
     }
 }
 
@@ -117,7 +124,7 @@ fn initialize(this: &Object<'_>, args: &Object<'_>, kwargs: Option<&Object<'_>>)
 /// Whether parameters of `Batch` are given that are no fields. To compare lengths first is quicker than to look both up.
 fn has_other_parameters(given: &Bound<'_, PyDict>) -> PyResult<bool> {
     let py = given.py();
-    let names = [intern!(py, "batch_dict"), intern!(py, "copy")];
+    let names = [names(py).batch_dict.bind(py), names(py).copy.bind(py)];
     let (mut place, mut key) = (0, std::ptr::null_mut());
     // SAFETY: a live dict, which nothing changes meanwhile, and its keys.
     while unsafe { ffi::PyDict_Next(given.as_ptr(), &raw mut place, &raw mut key, std::ptr::null_mut()) } != 0 {
@@ -133,5 +140,5 @@ fn has_other_parameters(given: &Bound<'_, PyDict>) -> PyResult<bool> {
 
 /// Lets the subclass take what is not plain.
 fn hand_over(this: &Object<'_>, args: &Bound<'_, PyTuple>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
-    this.call_method(intern!(this.py(), "_init"), args, Some(fields)).map(drop)
+    this.call_method(names(this.py())._init.bind(this.py()), args, Some(fields)).map(drop)
 }

@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use pyo3::types::PyCapsule;
 use rlfast_core::rng::draws::{self, BitSource};
 
+use crate::once::names;
 use crate::prelude::*;
 
 /// The head of NumPy's `bitgen_t`.
@@ -64,7 +65,7 @@ struct Held<'py>(Object<'py>);
 
 impl<'py> Held<'py> {
     fn of(lock: Object<'py>) -> PyResult<Self> {
-        lock.call_method0(pyo3::intern!(lock.py(), "acquire"))?;
+        lock.call_method0(&names(lock.py()).acquire)?;
         Ok(Self(lock))
     }
 }
@@ -72,17 +73,17 @@ impl<'py> Held<'py> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Whoever holds a lock can release it.
-        drop(self.0.call_method0(pyo3::intern!(self.0.py(), "release")));
+        drop(self.0.call_method0(&names(self.0.py()).release));
     }
 }
 
 /// Returns a generator, to be used while its lock is held, and this lock.
 fn parts<'a, 'py>(bit_generator: &'a Object<'py>) -> PyResult<(Locked<'a>, Object<'py>)> {
     let py = bit_generator.py();
-    let capsule = bit_generator.getattr(pyo3::intern!(py, "capsule"))?.cast_into::<PyCapsule>()?;
+    let capsule = bit_generator.getattr(&names(py).capsule)?.cast_into::<PyCapsule>()?;
     let bits = capsule.pointer_checked(Some(c"BitGenerator"))?.cast::<BitGenerator>();
     // SAFETY: NumPy's generators keep a `bitgen_t` under this name, alive through `bit_generator`.
-    Ok((Locked(unsafe { bits.as_ref() }), bit_generator.getattr(pyo3::intern!(py, "lock"))?))
+    Ok((Locked(unsafe { bits.as_ref() }), bit_generator.getattr(&names(py).lock)?))
 }
 
 /// What `np.random.randint(0, bound, count)` would draw from its bit generator, whose stream moves as far.

@@ -6,10 +6,11 @@ use pyo3::exceptions::{
     PyAssertionError, PyIndexError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict as _, PyType};
 use pyo3::{PyErr, create_exception};
 use rlfast_core::error::{Error, system_number};
+
+use crate::once::Once;
 
 create_exception!(
     rlfast._core,
@@ -19,17 +20,18 @@ create_exception!(
 );
 
 /// The class `OutOfRange`. (`create_exception!` takes one base only.)
-pub fn out_of_range(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+pub fn load(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     let bases = (py.get_type::<PyIndexError>(), py.get_type::<PyValueError>(), py.get_type::<PyAssertionError>());
     let doc = "A leaf or a mass outside a segment tree. An AssertionError as well, since that is what Tianshou raises.";
-    let class = CLASS.get_or_try_init(py, || {
+    let class = OUT_OF_RANGE.fill(py, || {
         let members = [("__module__", "rlfast._core"), ("__doc__", doc)].into_py_dict(py)?;
         let class = py.get_type::<PyType>().call1(("OutOfRange", bases, members))?;
-        PyResult::Ok(class.cast_into()?.unbind())
+        Ok(class.cast_into()?.unbind())
     })?;
     Ok(class.bind(py))
 }
+
+static OUT_OF_RANGE: Once<Py<PyType>> = Once::new();
 
 /// Turns an engine error into the exception that its documentation names.
 #[cold]
@@ -42,10 +44,7 @@ fn to_python(error: Error) -> PyErr {
         Error::Index(_) => PyIndexError::new_err(text),
         Error::Mismatch(_) => SchemaMismatch::new_err(text),
         Error::Key(_) => PyKeyError::new_err(text),
-        Error::Outside(_) => Python::attach(|py| match out_of_range(py) {
-            Ok(class) => PyErr::from_type(class.clone(), text),
-            Err(error) => error,
-        }),
+        Error::Outside(_) => Python::attach(|py| PyErr::from_type(OUT_OF_RANGE.get(py).bind(py).clone(), text)),
         Error::Memory { .. } | Error::Room { .. } => PyMemoryError::new_err(text),
         Error::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => PyMemoryError::new_err(text),
         // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).

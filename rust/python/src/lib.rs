@@ -12,6 +12,7 @@ mod index;
 mod items;
 mod network;
 mod objects;
+mod once;
 mod prelude;
 #[cfg(unix)]
 mod process;
@@ -47,9 +48,9 @@ mod _core {
         draws::{explore, integers_of_each, randint, uniform_below},
         error::SchemaMismatch,
         frames::{AreaResize, grey},
-        index::{carried, carry, shift},
+        index::{IndexOwner, carried, carry, shift},
         network::Network,
-        products::multiply,
+        products::{multiplies, multiply},
         replay::Replay,
         replay::hosted::{discounted, step_rows},
         returns::{bootstrapped, episodic_returns, estimate},
@@ -69,9 +70,10 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::once::load(module.py())?;
         super::threads::from_environment(module.py())?;
-        super::replay::append::add_to_class(module.py())?;
-        module.add("OutOfRange", super::error::out_of_range(module.py())?)?;
-        module.add("BatchBase", super::batch::base_type(module.py())?)
+        super::replay::append::load(module.py())?;
+        module.add("OutOfRange", super::error::load(module.py())?)?;
+        module.add("BatchBase", super::batch::load(module.py())?)
     }
 }

@@ -135,7 +135,7 @@ impl<'py, const ONE: bool> Host for Finder<'_, 'py, ONE> {
         }
         let batch = &self.columns.batch;
         if value.get_type_ptr().cast() == batch.as_ptr() || value.is_instance(batch.bind(self.py))? {
-            return Ok(Some(value.getattr(pyo3::intern!(self.py, "__dict__"))?.cast_into::<PyDict>()?));
+            return Ok(Some(value.getattr(&crate::once::names(self.py).__dict__)?.cast_into::<PyDict>()?));
         }
         Ok(None)
     }

@@ -2,7 +2,6 @@
 
 use std::os::fd::AsRawFd as _;
 
-use pyo3::intern;
 use pyo3::types::PyBytes;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
@@ -17,6 +16,7 @@ use crate::batch::with_fields;
 use crate::columns::{ColumnSpec, Columns};
 use crate::gather::Allocated;
 use crate::index::Remembering;
+use crate::once::names;
 use crate::prelude::*;
 use crate::process::own;
 use crate::rows::{AddedArrays, RowSources};
@@ -165,11 +165,11 @@ impl RingReader {
         let mut drawn = self.reader.over(py, allocated.bytes, |reader| fill(reader, &mut outputs)).python()?;
         let fields = allocated.nest()?;
         if self.has_nstep {
-            fields.set_item(intern!(py, "discount"), discounts.array)?;
-            fields.set_item(intern!(py, "last_index"), last.array)?;
+            fields.set_item(&names(py).discount, discounts.array)?;
+            fields.set_item(&names(py).last_index, last.array)?;
         }
         if let Some(weights) = drawn.weights.take() {
-            fields.set_item(intern!(py, "weight"), Shaped::from(weights))?;
+            fields.set_item(&names(py).weight, Shaped::from(weights))?;
         }
         Ok((with_fields(&self.batch, fields)?, drawn.into()))
     }

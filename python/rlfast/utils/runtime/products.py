@@ -24,6 +24,7 @@ with needed_by("rlfast.utils.runtime.products"):
     from torch.compiler import is_compiling
     from torch.nn import functional
     from torch.nn.modules import module as torch_module
+    from torch.overrides import has_torch_function
 
 LEAST = 2**21
 """The least number of multiplications of a product that is not left to PyTorch: calls from Python take time."""
@@ -34,6 +35,7 @@ FEW_ROWS = 64
 """The largest number of rows of a product that takes less time than to put the second matrix into another order."""
 
 _any_global_hook: Callable[[], bool] = torch_module._has_any_global_hook  # noqa: SLF001 (torch has no other way to ask)
+_KNOWN = torch.Tensor, nn.Parameter
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
@@ -97,17 +99,24 @@ def multiplied(
     is_by_columns = b.dim() == 2 and b.stride(0) == 1 < b.stride(1)
     suits_onednn = torch.get_num_threads() > 1 or (is_by_columns and (out is None or _is_of_few_rows(a, b)))
     is_by_onednn = suits_onednn and _has_onednn()
+    if is_by_onednn and not all(map(_core.multiplies, (a, b) if bias is None else (a, b, bias))):
+        return _by_torch(a, b, bias, out)
     if is_by_onednn and a.dim() == 2:
         y = _by_onednn(a, b, bias)
         return y if out is None else out.copy_(y)
-    if out is None:
-        out = a.new_empty(*a.shape[:-1], b.shape[-1])
+    result = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
     if not is_by_onednn:
-        _core.multiply(out, a, b, bias)
-        return out
-    for result, one, other in zip(out, a, b, strict=True):
-        result.copy_(_by_onednn(one, other, bias))
-    return out
+        return result if _core.multiply(result, a, b, bias) else _by_torch(a, b, bias, out)
+    for place, one, other in zip(result, a, b, strict=True):
+        place.copy_(_by_onednn(one, other, bias))
+    return result
+
+
+def _by_torch(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor | None) -> torch.Tensor:
+    """Multiply tensors that are not plain numbers in memory: with a negative bit, of subclasses, freed, empty."""
+    one = a.dim() == 2
+    y = torch.matmul(a, b) if bias is None else torch.addmm(bias, a, b) if one else torch.baddbmm(bias, a, b)
+    return y if out is None else out.copy_(y)
 
 
 def _is_of_few_rows(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -121,6 +130,8 @@ def _is_of_few_rows(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def _by_onednn(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     operator = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001 (PyTorch has no public one)
+    if bias is not None:
+        bias = bias.contiguous()  # the operator reads beyond the first number of an expanded one
     return cast("torch.Tensor", operator(a, b.t(), bias, "none", [], ""))
 
 
@@ -144,7 +155,16 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> 
     :param bias: ``[outputs]``, or None.
     :return: ``[..., outputs]``.
     """
-    if is_compiling() or x.dim() == 1 or not (suits(x, weight, x.numel() * weight.size(0), LEAST) and _is_plain()):
+    is_product = (
+        not is_compiling()
+        and x.dim() > 1
+        and weight.dim() == 2
+        and x.size(-1) == weight.size(1)
+        and (bias is None or bias.shape == weight.shape[:1])
+        and suits(x, weight, x.numel() * weight.size(0), LEAST)
+        and _is_plain(x, weight, bias)
+    )
+    if not is_product:
         return functional.linear(x, weight, bias)
     y = _product(x.flatten(0, -2), weight.t(), bias)
     return y if x.dim() == 2 else y.reshape(*x.shape[:-1], -1)
@@ -181,16 +201,33 @@ def ensemble_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | 
     :param bias: ``[m, 1, outputs]``, or None.
     :return: ``[m, rows, outputs]``.
     """
-    if is_compiling() or not (suits(x, weight, x.size(1) * prod(weight.shape[1:]), LEAST) and _is_plain()):
+    is_product = (
+        not is_compiling()
+        and x.dim() == weight.dim() == 3
+        and x.size(0) == weight.size(0)
+        and x.size(2) == weight.size(1)
+        and (bias is None or (bias.shape == (weight.size(0), 1, weight.size(2)) and _core.multiplies(bias)))
+        and suits(x, weight, x.size(1) * prod(weight.shape[1:]), LEAST)
+        and _is_plain(x, weight, bias)
+    )
+    if not is_product:
         return torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)
     y = _product(x, weight)
     return y if bias is None else y + bias
 
 
-def _is_plain() -> bool:
-    """Return whether no transformation is active that has to see PyTorch's own product: autocast, vmap, jvp."""
-    return not (
-        torch.is_autocast_enabled("cpu")
+def _is_plain(*operands: torch.Tensor | None) -> bool:
+    """Return whether nothing has to see PyTorch's own product: no subclass and no mode of ``__torch_function__``, no
+    bias that PyTorch may refuse, and no transformation (autocast, vmap, jvp).
+    """
+    given = [operand for operand in operands if operand is not None]
+    are_known = all(
+        type(one) in _KNOWN and one.layout is torch.strided and one.dtype == torch.float32 and one.device.type == "cpu"
+        for one in given
+    )
+    return are_known and not (
+        has_torch_function(given)
+        or torch.is_autocast_enabled("cpu")
         or torch._C._are_functorch_transforms_active()  # noqa: SLF001 (as above)
         or torch.autograd.forward_ad._current_level >= 0  # noqa: SLF001
     )

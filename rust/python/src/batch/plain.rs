@@ -40,7 +40,7 @@ fn converted<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>, depth: usize)
     if let Some(array) = number(value)? {
         return Ok(Some(array));
     }
-    if value.is_none() || is_batch(value)? {
+    if value.is_none() || is_batch(value) {
         return Ok(Some(value.clone()));
     }
     if let Ok(dict) = value.cast_exact::<PyDict>() {

@@ -6,13 +6,13 @@
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use pyo3::sync::PyOnceLock;
 use pyo3::{Borrowed, ffi, get_trampoline_function};
 
 use rlfast_core::replay::matching::{self, KEYWORDS, REQUIRED};
 
 use super::Replay;
 use crate::error::SchemaMismatch;
+use crate::once::Once;
 use crate::prelude::*;
 use crate::rows::Listed;
 
@@ -45,8 +45,11 @@ impl Replay {
     }
 }
 
+static KEYS: Once<[Py<PyString>; KEYWORDS.len()]> = Once::new();
+
 /// Gives the class `Replay` its method `append`.
-pub fn add_to_class(py: Python<'_>) -> PyResult<()> {
+pub fn load(py: Python<'_>) -> PyResult<()> {
+    KEYS.fill(py, || Ok(KEYWORDS.map(|name| PyString::intern(py, name).unbind())))?;
     let class = py.get_type::<Replay>();
     let method = ffi::PyMethodDef {
         ml_name: c"append".as_ptr(),
@@ -99,8 +102,7 @@ unsafe fn by_keyword<'a, 'py>(
     values: &'a [*mut ffi::PyObject],
     names: Option<&Bound<'py, PyTuple>>,
 ) -> PyResult<Listed<'a, 'py>> {
-    static KEYS: PyOnceLock<[Py<PyString>; KEYWORDS.len()]> = PyOnceLock::new();
-    let keys = KEYS.get_or_init(py, || KEYWORDS.map(|name| PyString::intern(py, name).unbind()));
+    let keys = KEYS.get(py);
     let mut found = [None; KEYWORDS.len()];
     for (place, value) in values.iter().enumerate() {
         let name = names.expect("invariant: each value has a name").get_borrowed_item(place)?;

@@ -4,12 +4,12 @@
 use std::sync::LazyLock;
 
 use numpy::{PyArray1, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::intern;
 use rlfast_core::replay::hosted;
 use rlfast_core::replay::matching::STEP;
 
 use super::Replay;
 use super::reading::Request;
+use crate::once::names;
 use crate::prelude::*;
 
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
@@ -48,7 +48,8 @@ impl Replay {
             Some(value) => PyResult::Ok(Some(value.cast_into::<PyArray1<f32>>()?)),
             None => Ok(None),
         };
-        let [rewards, dones, timeouts] = [intern!(py, "rewards"), intern!(py, "dones"), intern!(py, "timeouts")];
+        let names = names(py);
+        let [rewards, dones, timeouts] = [&names.rewards, &names.dones, &names.timeouts].map(|name| name.bind(py));
         if let Some(values) = column_at(rewards)? {
             fields.set_item(rewards, values.reshape([index.len(), 1])?)?;
         }

@@ -95,7 +95,7 @@ impl Replay {
         let drawn = Selection::Drawn(&mut index);
         let (fields, (weights, generations)) = self.gathered_with(py, drawn, &[batch_size], request, known)?;
         if let Some(weights) = weights {
-            fields.set_item(pyo3::intern!(py, "weight"), Shaped::from(weights))?;
+            fields.set_item(&crate::once::names(py).weight, Shaped::from(weights))?;
         }
         Ok((with_fields(&self.batch, fields)?, Provenance::of(index, generations).into()))
     }
