@@ -132,6 +132,14 @@ impl HostColumns for Columns {
 
 fn column(py: Python<'_>, path: Vec<String>, dtype: &Object<'_>, shape: Vec<usize>) -> PyResult<Column> {
     let descr = PyArrayDescr::new(py, dtype)?;
+    if descr.has_object() {
+        // The engine copies bytes, and would make objects of those that a file or another process wrote.
+        return Err(raised!(
+            PyTypeError,
+            "{}: columns hold numbers, got {descr}, which has references",
+            path.join(".")
+        ));
+    }
     // A structured dtype needs more than its size to be made again.
     let name: String = match descr.getattr("names")?.is_none() {
         true => descr.getattr("str")?.extract()?,

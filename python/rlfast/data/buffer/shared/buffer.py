@@ -20,6 +20,7 @@ from rlfast.data.buffer.options.units import NStep, Transition, Unit
 from rlfast.data.buffer.shared.description import Description, check_options, check_parts, columns_of
 from rlfast.data.buffer.shared.writer import SharedWriter
 from rlfast.data.buffer.store.priorities import when_prioritized
+from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
 
@@ -134,7 +135,11 @@ class SharedReplayBuffer:
         """
         memory = _memory_class().attach(operator.index(file))
         buffer = cls.__new__(cls)
-        buffer._attach(memory, Description.of_text(memory.text))
+        description = Description.of_text(memory.text)
+        try:
+            buffer._attach(memory, description)
+        except WRONG_DATA as error:
+            raise ValueError(f"the shared replay buffer is damaged: {summary(error)}") from error
         return buffer
 
     def fileno(self) -> int:

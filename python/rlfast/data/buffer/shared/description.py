@@ -13,11 +13,15 @@ from rlfast.data._leaves import dotted
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import FrameStack, NStep, Transition, Unit
+from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.data.schema import Schema
 from rlfast.utils.arguments.checks import MissingKeyError, count_of
 
 Columns: TypeAlias = list[tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]]
 """The path, dtype and shape of each column."""
+
+_NUMBERS = "biufc"
+"""The kinds of dtypes of columns."""
 
 _REFUSED = {
     "ignore_obs_next": False,
@@ -63,16 +67,30 @@ class Description:
         try:
             parts = json.loads(text)
             priorities, n_step = parts["priorities"], parts["n_step"]
-            columns = [(tuple(path), np.dtype(dtype), tuple(shape)) for path, dtype, shape in parts["columns"]]
             return cls(
-                columns=columns,
+                columns=[_column(*column) for column in parts["columns"]],
                 stack_num=count_of("stack_num", parts["stack_num"], least=1),
                 sampler=Uniform() if priorities is None else Prioritized(*priorities),
                 unit=Transition() if n_step is None else NStep(*n_step),
                 seed=count_of("seed", parts["seed"], least=0),
             )
-        except (ValueError, TypeError, KeyError, AssertionError) as error:
-            raise ValueError(f"the description in the shared memory is damaged: {error}") from error
+        except WRONG_DATA as error:
+            raise ValueError(f"the description in the shared memory is damaged: {summary(error)}") from error
+
+
+def _column(path: object, dtype: object, shape: object) -> tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]:
+    """Returns a column that another process described.
+
+    :raises TypeError: if it is none.
+    :raises ValueError: if it is no column of numbers. Of Python objects there would be addresses, of another process.
+    """
+    if not (isinstance(path, list) and path and all(isinstance(key, str) for key in path)):
+        raise TypeError(f"the path of a column is {path!r:.100}")
+    if not isinstance(dtype, str) or np.dtype(dtype).kind not in _NUMBERS or np.dtype(dtype).hasobject:
+        raise ValueError(f"{'.'.join(path)} is of dtype {dtype!r:.100}: a shared buffer has numbers")
+    if not isinstance(shape, list) or any(type(length) is not int or length < 0 for length in shape):
+        raise ValueError(f"{'.'.join(path)} is of shape {shape!r:.100}")
+    return tuple(path), np.dtype(dtype), tuple(shape)
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -129,7 +147,7 @@ def columns_of(example: Batch | Mapping[str, Any]) -> Columns:
             f"obs_next missing, got {', '.join(fields)}: a row in shared memory has its next observation"
         )
     _, added = Schema().conform(fields, None)
-    odd = [path for path, column in added.numbers.items() if column.dtype.kind not in "biufc"]
+    odd = [path for path, column in added.numbers.items() if column.dtype.kind not in _NUMBERS]
     if bad := [*added.objects, *odd]:
         raise ValueError(f"{', '.join(map(dotted, bad))}: a buffer in shared memory stores numbers, no Python objects")
     if any(path[:2] == ("policy", "hidden_state") for path in added.numbers):
