@@ -10,6 +10,7 @@ pub mod power;
 pub mod prefetch;
 pub mod products;
 pub mod recycle;
+pub mod regular;
 pub mod replay;
 pub mod returns;
 pub mod rng;

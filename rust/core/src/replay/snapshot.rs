@@ -20,6 +20,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::regular;
 use crate::replay::Replay;
 use codec::Reader;
 pub use journal::{Journal, newest_base};
@@ -88,7 +89,7 @@ impl Replay {
     }
 
     fn write_file(&self, temporary: &PathBuf, extra: &[u8]) -> io::Result<()> {
-        let mut to = BufWriter::with_capacity(1 << 20, File::create(temporary)?);
+        let mut to = BufWriter::with_capacity(1 << 20, regular::create(temporary)?);
         self.write(&mut to, extra)?;
         to.flush()?;
         to.get_ref().sync_all()
@@ -122,7 +123,7 @@ pub fn header(path: &Path) -> Result<Header> {
 
 fn file_reader(path: &Path) -> Result<Reader<io::BufReader<File>>> {
     let context = || format!("cannot read {}", path.display());
-    let file = File::open(path).map_err(Error::io(context()))?;
+    let file = regular::open(path)?;
     let left = file.metadata().map_err(Error::io(context()))?.len();
     Ok(Reader { from: io::BufReader::with_capacity(1 << 20, file), left })
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,8 @@ def _naming_file(path: PathType, what: str = "it cannot be read") -> Iterator[No
     try:
         yield
     except WRONG_DATA as error:
-        if isinstance(error, ValueError) and str(path) in str(error):
+        named = {os.fspath(path), os.fspath(Path(path).parent)} - {"."}  # which may be a buffer's folder
+        if isinstance(error, ValueError) and any(name in str(error) for name in named):
             raise
         raise ValueError(f"{path} is damaged, or no snapshot of a buffer: {what}: {summary(error)}") from error
 

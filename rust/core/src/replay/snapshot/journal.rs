@@ -12,7 +12,7 @@
 //! stored rows were changed, the next flush writes a new snapshot and begins a new journal.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ use super::codec::{Fields, Reader, Writer, put};
 use super::reading::{State, check_rows, read_priorities, read_rings, read_rows};
 use super::{END, sync_folder};
 use crate::error::{Error, Result, value_error};
+use crate::regular;
 use crate::replay::Replay;
 
 const MAGIC: [u8; 8] = *b"RLFASTJ\x01";
@@ -33,6 +34,9 @@ const ADDITION: [u8; 4] = *b"ADDN";
 const BEGINNING: u64 = 16;
 /// A journal is at least this long before a new snapshot takes its place.
 const LEAST: u64 = 1 << 20;
+const HEADS: &str = "heads";
+/// More rows than these are not added between two flushes: it would take years.
+const MOST_LOST: u64 = 1 << 50;
 
 /// The priorities in an addition; their exponent, the largest one and the stale updates.
 type SavedPriorities = (Fields, (f64, f64, u64));
@@ -95,8 +99,7 @@ impl Hold {
         if held.contains(&folder) {
             return Err(busy()); // opening the lock's file and closing it would free the lock
         }
-        let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.join("lock"));
-        let lock = lock.map_err(Error::io(context()))?;
+        let lock = regular::open_in_folder(&folder.join("lock"), true)?;
         fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| busy())?;
         held.insert(folder.clone());
         Ok(Self { folder, _lock: lock })
@@ -112,7 +115,7 @@ impl Drop for Hold {
 /// Returns the newest snapshot of a buffer's folder and its number; None if there is none.
 ///
 /// # Errors
-/// `Io` when the folder cannot be read.
+/// `Io` when the folder cannot be read, `Value` if the snapshot is a link, or something else than a file.
 pub fn newest_base(folder: &Path) -> Result<Option<(u64, PathBuf)>> {
     let context = || format!("cannot read {}", folder.display());
     let mut newest = None;
@@ -121,6 +124,7 @@ pub fn newest_base(folder: &Path) -> Result<Option<(u64, PathBuf)>> {
         let number = entry.file_name().to_str().and_then(|name| name.strip_prefix("base-")?.parse::<u64>().ok());
         newest = newest.max(number.map(|number| (number, entry.path())));
     }
+    newest.iter().try_for_each(|(_, path)| regular::check_own(path))?;
     Ok(newest)
 }
 
@@ -170,8 +174,7 @@ impl Replay {
 
     /// Writes a snapshot and begins its journal.
     fn begin(&self, folder: &Path, number: u64, hold: Hold, extra: &[u8]) -> Result<Journal> {
-        let context = || format!("cannot flush to {}", folder.display());
-        let heads = map_heads(folder, self.rings.len()).map_err(Error::io(context()))?;
+        let heads = map_heads(folder, self.rings.len())?;
         let (file, base) = self.write_base(folder, number, extra)?;
         let marks = self.marks();
         let journal = Journal {
@@ -267,21 +270,31 @@ impl Replay {
         let context = || format!("cannot open the buffer in {}", folder.display());
         self.open(&base)?;
         let path = folder.join(format!("journal-{number}"));
-        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(Error::io(context()))?;
+        let file = regular::open_in_folder(&path, false)?;
         let end = self.replay(&file).map_err(|error| match error {
             Error::Value(text) => Error::Value(format!("{}: {text}", path.display())),
             error => error,
         })?;
-        let heads = map_heads(folder, self.rings.len()).map_err(Error::io(context()))?;
+        let heads = map_heads(folder, self.rings.len())?;
         let base = fs::metadata(&base).map_err(Error::io(context()))?.len();
         let marks = self.marks();
         let folder = folder.to_owned();
         let mut journal =
             Journal { folder, number, file, end, base, marks, heads, lost: 0, rewritten: false, _hold: hold };
         for (r, ring) in self.rings.iter().enumerate() {
-            journal.lost += journal.counted(r).saturating_sub(ring.head);
-            journal.count(r, ring.head);
+            let gone = journal.counted(r).saturating_sub(ring.head);
+            if gone > MOST_LOST {
+                return value_error!(
+                    "{}: it counts {} rows of ring {r}, of which {} were kept, which cannot be: delete this file to open the buffer \
+                     without a count of the rows that are gone",
+                    journal.folder.join(HEADS).display(),
+                    journal.counted(r),
+                    ring.head
+                );
+            }
+            journal.lost += gone;
         }
+        self.rings.iter().enumerate().for_each(|(r, ring)| journal.count(r, ring.head));
         self.journal = Some(journal);
         Ok(())
     }
@@ -359,17 +372,27 @@ fn beginning(length: u64) -> [u8; BEGINNING as usize] {
 }
 
 fn new_journal(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+    let file = regular::create(path)?;
     (&file).write_all(&MAGIC)?;
     file.sync_all()?;
     sync_folder(path);
     Ok(file)
 }
 
-fn map_heads(folder: &Path, rings: usize) -> io::Result<MmapRaw> {
-    let path = folder.join("heads");
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-    let bytes = 8 * rings as u64;
-    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?; // a full disk is an error here
-    MmapOptions::new().len(bytes as usize).map_raw(&file)
+fn map_heads(folder: &Path, rings: usize) -> Result<MmapRaw> {
+    let path = folder.join(HEADS);
+    let context = || format!("cannot use {}", path.display());
+    let file = regular::open_in_folder(&path, true)?;
+    let (bytes, found) = (8 * rings as u64, file.metadata().map_err(Error::io(context()))?.len());
+    if found != 0 && found != bytes {
+        return value_error!(
+            "{} has {found} bytes, the counts of {rings} rings have {bytes}: it is damaged",
+            path.display()
+        );
+    }
+    let reserve = || {
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?; // a full disk is an error here
+        MmapOptions::new().len(bytes as usize).map_raw(&file)
+    };
+    reserve().map_err(Error::io(context()))
 }
