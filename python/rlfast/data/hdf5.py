@@ -8,7 +8,10 @@ claim a size that the file does not have.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -41,6 +44,57 @@ def require_h5py() -> Any:
     return h5py
 
 
+def open_hdf5(path: str | os.PathLike[str], **options: Any) -> Any:
+    """Opens a file for reading.
+
+    :param path: the file.
+    :param options: arguments of ``h5py.File``.
+    :raises OSError: if it is no HDF5 file, or cannot be opened.
+    :raises ValueError: if it is no regular file: HDF5 would wait for a pipe.
+    """
+    h5py = require_h5py()
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise ValueError(f"{os.fspath(path)} is a folder, a pipe or a device: an HDF5 file is needed")
+    return h5py.File(path, "r", **options)
+
+
+def create_hdf5(path: Path) -> Any:
+    """Makes a file. What was there before, such as a link, is removed, and not written to.
+
+    :param path: the file.
+    """
+    path.unlink(missing_ok=True)
+    return require_h5py().File(path, "x")
+
+
+def member(group: h5py.Group, key: str) -> Any:
+    """Returns what a group itself holds. Links are not followed: they lead to other files, to pipes, or around.
+
+    :param group: a group, or an open file.
+    :param key: its name there.
+    :return: a group or a dataset; None if there is none.
+    :raises ValueError: if it is a link.
+    """
+    h5py, name = require_h5py(), key.encode("utf-8", "surrogateescape")
+    if not group.id.links.exists(name):
+        return None
+    if group.id.links.get_info(name).type != h5py.h5l.TYPE_HARD:
+        raise ValueError(f"{group.name} holds a link {key!r} instead of data")
+    return group[key]
+
+
+def check_links(file: h5py.File) -> None:
+    """Checks that all groups and datasets of a file are in it, for a library that would follow links.
+
+    :param file: the open file.
+    :raises ValueError: if one is not.
+    """
+    hard = require_h5py().h5l.TYPE_HARD
+    found = file.id.links.visit(lambda name, info: name if info.type != hard else None, info=True)
+    if found is not None:
+        raise ValueError(f"{file.filename} holds a link {found.decode(errors='replace')!r} instead of data")
+
+
 def to_hdf5(
     x: Mapping[str, Any] | Batch,
     y: h5py.Group,
@@ -61,7 +115,7 @@ def to_hdf5(
     """
     for key, value in x.items():
         if not _is_name(key):
-            raise ValueError(f"a key in an HDF5 file is a string without '/', got {key!r}")
+            raise ValueError(f"a key in an HDF5 file is a string without '/' and without a zero byte, got {key!r}")
         if isinstance(value, Batch | Mapping):
             group = y.create_group(key)
             if isinstance(value, Batch):
@@ -77,7 +131,7 @@ def to_hdf5(
 
 
 def _is_name(key: object) -> bool:
-    return isinstance(key, str) and "/" not in key and key not in {"", ".", "..", "__data_type__"}
+    return isinstance(key, str) and not {"/", "\0"} & {*key} and key not in {"", ".", "..", "__data_type__"}
 
 
 def _dataset(value: Any, names: Mapping[type, Global] | None) -> tuple[Any, str]:
@@ -129,27 +183,21 @@ class _Reader:
         self._seen: set[tuple[int, int]] = set()
 
     def read(self, x: Any, depth: int) -> Any:
-        info = self._h5py.h5o.get_info(x.id)
-        place = (info.fileno, info.addr)
-        if place in self._seen or depth > _MAX_DEPTH:  # valid files are trees; a cycle would never end
-            raise ValueError(f"{x.name} is reached twice or nested too deep")
-        self._seen.add(place)
+        check_once(x, self._seen, depth)
         return self._read_dataset(x) if isinstance(x, self._h5py.Dataset) else self._read_group(x, depth)
 
     def _read_group(self, x: Any, depth: int) -> Any:
         values = dict(x.attrs.items())
         data_type = values.pop("__data_type__", None)
         for key in x:
-            if not isinstance(x.get(key, getlink=True), self._h5py.HardLink):
-                raise ValueError(f"{x.name} holds a link {key!r} instead of data")
-            values[key] = self.read(x[key], depth + 1)
+            values[key] = self.read(member(x, key), depth + 1)
         return _as_batch(values) if data_type == "Batch" else values
 
     def _read_dataset(self, x: Any) -> Any:
         kind = x.attrs.get("__data_type__")
         if kind is None:
             raise ValueError(f"dataset {x.name} lacks the attribute __data_type__: not written by rlfast or Tianshou")
-        check_size(x)
+        check_dataset(x)
         data = np.array(x)
         if kind == "ndarray":
             return data
@@ -158,14 +206,33 @@ class _Reader:
         return loads(data.tobytes(), self._classes, allow_pickle=self._allow_pickle)
 
 
-def check_size(x: h5py.Dataset) -> None:
-    """Checks that a file can have as many bytes as a dataset claims.
+def check_once(x: Any, seen: set[tuple[int, int]], depth: int) -> None:
+    """Checks that groups and datasets are a tree, as those of valid files are. In others, a walk might never end.
+
+    :param x: a group or dataset.
+    :param seen: what was reached before, to which it is added.
+    :param depth: how many groups it is in.
+    :raises ValueError: if it was reached before, or is nested too deep.
+    """
+    info = require_h5py().h5o.get_info(x.id)
+    place = (info.fileno, info.addr)
+    if place in seen or depth > _MAX_DEPTH:
+        raise ValueError(f"{x.name} is reached twice or nested too deep")
+    seen.add(place)
+
+
+def check_dataset(x: Any) -> None:
+    """Checks that a dataset holds numbers or bytes, and that a file can have as many as it claims.
 
     :param x: the dataset.
-    :raises ValueError: if it has fewer, or they are in another file.
+    :raises ValueError: if it has fewer, they are in another file, or it holds references or is no dataset.
     """
+    if not isinstance(x, require_h5py().Dataset):
+        raise ValueError(f"{getattr(x, 'name', x)} is no dataset")
     if x.is_virtual or x.external:
         raise ValueError(f"dataset {x.name} keeps its data in another file")
+    if x.dtype.hasobject:
+        raise ValueError(f"dataset {x.name} holds references or values of different lengths, which are no numbers")
     stored = x.id.get_storage_size() * (_MAX_COMPRESSION if x.id.get_create_plist().get_nfilters() else 1)
     if x.nbytes > stored:
         raise ValueError(f"dataset {x.name} claims {x.nbytes} bytes, and the file has {x.id.get_storage_size()} for it")

@@ -119,6 +119,9 @@ def _numbered(out: Path, k: int, number: int) -> Path:
 def _staged(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Gives a name beside each path, and moves what was written there; after an error, removes it."""
     temporary = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
+    for path in temporary:
+        if path.is_symlink():
+            path.unlink()  # its target would be written to
     try:
         yield temporary
         for source, path in zip(temporary, paths, strict=True):

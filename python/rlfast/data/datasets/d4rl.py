@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.datasets.parts import Part, Source, Writer, ranges, rows_at_once
-from rlfast.data.hdf5 import check_size, require_h5py
+from rlfast.data.hdf5 import check_dataset, create_hdf5, member, open_hdf5
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,8 @@ def is_d4rl(path: str | PathLike[str]) -> bool:
 
     :param path: the file.
     """
-    with require_h5py().File(path, "r") as file:
-        return all(name in file for name in _NEEDED)
+    with open_hdf5(path) as file:
+        return {*_NEEDED} <= {*file}
 
 
 class D4rlSource(Source):
@@ -43,7 +43,7 @@ class D4rlSource(Source):
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._file = require_h5py().File(path, "r", rdcc_nbytes=_CHUNK_CACHE)
+        self._file = open_hdf5(path, rdcc_nbytes=_CHUNK_CACHE)
         try:
             self._open(path)
         except BaseException:
@@ -52,13 +52,12 @@ class D4rlSource(Source):
 
     def _open(self, path: str | PathLike[str]) -> None:
         names = (*_NEEDED, "timeouts", "next_observations")
-        self._sets = {name: self._file[name] for name in names if name in self._file}
+        found = {name: member(self._file, name) for name in names}
+        self._sets = {name: one for name, one in found.items() if one is not None}
         if missing := [name for name in _NEEDED if name not in self._sets]:
             raise ValueError(f"{path} is no file of D4RL: it has no {', '.join(missing)}")
-        for name, column in self._sets.items():
-            if not isinstance(column, require_h5py().Dataset):
-                raise ValueError(f"{path} is damaged: {name} is no dataset")
-            check_size(column)
+        for column in self._sets.values():
+            check_dataset(column)
         lengths = {name: column.shape[0] if column.shape else None for name, column in self._sets.items()}
         if len({*lengths.values()}) > 1 or None in lengths.values():
             raise ValueError(f"{path} is damaged: the lengths of its datasets differ: {lengths}")
@@ -153,7 +152,7 @@ class D4rlWriter(Writer):
 
     def __init__(self, path: Path, length: int, stack_num: int = 1) -> None:
         super().__init__(path, length, stack_num)
-        self._file = require_h5py().File(path, "w")
+        self._file = create_hdf5(path)
         self._rows = 0
 
     def write(self, part: Part) -> None:

@@ -15,6 +15,7 @@ from rlfast.data.datasets.d4rl import D4rlSource, is_d4rl
 from rlfast.data.datasets.minari import MinariSource
 from rlfast.data.datasets.tianshou import TianshouSource
 from rlfast.data.datasets.unplugged import UnpluggedSource, is_shard
+from rlfast.data.hdf5 import check_links, open_hdf5
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,11 @@ def _minari_dataset(path: Path, source: str) -> Any:
     if path.is_dir():
         if not (path / "data").is_dir():
             raise ValueError(f"{source} is a folder, but no Minari dataset: it has no folder data")
-        return require_minari().MinariDataset(path.absolute() / "data")
+        minari = require_minari()
+        for file in sorted((path / "data").glob("*.hdf5")):
+            with open_hdf5(file) as opened:
+                check_links(opened)
+        return minari.MinariDataset(path.absolute() / "data")
     try:
         return require_minari().load_dataset(source)
     except ImportError as error:

@@ -14,7 +14,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.io.hdf5 import LAST, common_attributes, naming_file, ring_attributes
 from rlfast.data.datasets.parts import Part, Source, Writer, cut_off, ranges, rows_at_once
-from rlfast.data.hdf5 import check_size, from_hdf5, require_h5py, to_hdf5
+from rlfast.data.hdf5 import check_dataset, check_once, create_hdf5, from_hdf5, member, open_hdf5, require_h5py, to_hdf5
 from rlfast.utils import tree
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FLAGS = ("rew", "terminated", "truncated")
-_MAX_DEPTH = 64
 
 
 class _Ring(NamedTuple):
@@ -53,11 +52,13 @@ class TianshouSource(Source):
         self.holds_pickles = False
         """Whether a column of the file is a pickle, which only :meth:`ReplayBuffer.load_hdf5` reads."""
         self._path = path
-        self._file = require_h5py().File(path, "r")
+        self._file = open_hdf5(path)
+        self._seen: set[tuple[int, int]] = set()
         try:
             with naming_file(path):
                 self._rings = self._find_rings()
-                self._columns = self._find(self._file["_meta"], 0) if "_meta" in self._file else {}
+                meta = member(self._file, "_meta")
+                self._columns = {} if meta is None else self._find(meta, 0)
                 length = sum(ring.size for ring in self._rings)
                 self._check(length)
                 stack_num = int(self._file.attrs["stack_num"])
@@ -74,9 +75,10 @@ class TianshouSource(Source):
             rings = [_Ring(0, int(attributes["maxsize"]), int(attributes["_size"]), int(attributes["_index"]))]
         else:
             names = ("_extend_offset", "_lengths", "last_index")
-            for name in names:
-                check_size(self._file[name])
-            edges, sizes, last = (self._file[name][:].astype(np.int64) for name in names)
+            found = [member(self._file, name) for name in names]
+            for one in found:
+                check_dataset(one)
+            edges, sizes, last = (one[:].astype(np.int64) for one in found)
             cursors = last - edges[:-1] + 1
             rings = [_Ring(*map(int, one)) for one in zip(edges[:-1], np.diff(edges), sizes, cursors, strict=True)]
         if any(not 0 <= ring.size <= ring.capacity or not 0 <= ring.cursor <= ring.capacity for ring in rings):
@@ -87,17 +89,14 @@ class TianshouSource(Source):
         """Returns the datasets of a group, in nested dicts; empty groups are left out."""
         h5py = require_h5py()
         found: dict[str, Any] = {}
-        if depth > _MAX_DEPTH:
-            raise ValueError(f"{group.name} is nested too deep")
+        check_once(group, self._seen, depth)
         for key in group:
-            if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-                raise ValueError(f"{group.name} holds a link {key!r} instead of data")
-            value = group[key]
+            value = member(group, key)
             if isinstance(value, h5py.Group):
                 if inner := self._find(value, depth + 1):
                     found[key] = inner
                 continue
-            check_size(value)
+            check_dataset(value)
             if value.attrs.get("__data_type__") not in ("ndarray", "Tensor"):
                 self.holds_pickles = True
             else:
@@ -114,9 +113,9 @@ class TianshouSource(Source):
 
     def _last_observations(self) -> dict[int, Any]:
         """Returns the ``obs_next`` of ends of episodes, which files without that column may have."""
-        if "obs_next" in self._columns or LAST not in self._file:
+        if "obs_next" in self._columns or (last := member(self._file, LAST)) is None:
             return {}
-        kept = from_hdf5(self._file[LAST])
+        kept = from_hdf5(last)
         obs_next = tree.storable(kept.obs_next)
         return {int(row): tree.take(obs_next, slice(k, k + 1)) for k, row in enumerate(kept.rows)}
 
@@ -200,7 +199,7 @@ class TianshouWriter(Writer):
         buffer = ReplayBuffer(length, stack_num, seed=0)
         state = common_attributes(buffer) | ring_attributes(buffer)
         state |= {"last_index": np.array([length - 1]), "_size": length}
-        self._file = require_h5py().File(path, "w")
+        self._file = create_hdf5(path)
         to_hdf5(state | {"_meta": Batch()}, self._file)
 
     def write(self, part: Part) -> None:

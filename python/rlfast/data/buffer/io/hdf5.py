@@ -24,7 +24,7 @@ from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import Transition
 from rlfast.data.buffer.tianshou_view import Meta, TianshouView
-from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
+from rlfast.data.hdf5 import create_hdf5, from_hdf5, open_hdf5, to_hdf5
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.utils.arguments.checks import count_of
 
@@ -77,7 +77,7 @@ def save(buffer: TianshouView, path: PathType, compression: str | None) -> None:
         raise ValueError(f"Tianshou's layout has no place for unit={buffer._config.unit}: use save(path)")
     temporary = Path(f"{os.fspath(path)}.part")
     try:
-        with require_h5py().File(temporary, "w") as file:
+        with create_hdf5(temporary) as file:
             buffer._core.hold(lambda: to_hdf5(_attributes(buffer), file, compression, names=_NAMES))
         temporary.replace(path)
     except BaseException:
@@ -182,13 +182,13 @@ def _nested(fields: dict[str, Any]) -> _Fields:
 # -- reading -----------------------------------------------------------------------------------------------------------
 def is_of_several_rings(path: PathType) -> bool:
     """Returns whether a file holds a manager."""
-    with require_h5py().File(path, "r") as file:
-        return "buffers" in file
+    with open_hdf5(path) as file:
+        return "buffers" in {*file}
 
 
 def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, storage: str) -> Any:
     """Reads a buffer; see :meth:`ReplayBuffer.load_hdf5`."""
-    with require_h5py().File(path, "r") as file, nullcontext() if allow_pickle else naming_file(path):
+    with open_hdf5(path) as file, nullcontext() if allow_pickle else naming_file(path):
         state = from_hdf5(file, allow_pickle=allow_pickle, classes=_CLASSES)
     with naming_file(path):
         rings = [vars(record) for record in state["buffers"]] if "buffers" in state else [state]
