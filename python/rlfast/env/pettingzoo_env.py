@@ -18,6 +18,10 @@ class PettingZooEnv(gym.Env[Any, Any]):
     for discrete actions, ``mask``, bools ``(n,)`` that are True for legal actions. The reward is a float64 vector with
     one entry for each of ``agents``. All vector environments in Tianshou's protocol can run it.
 
+    An agent that leaves the game (it dies, or its time is over) has no further turn, and the others play on: the
+    episode ends when no agent is left. After each step, the info has ``terminations`` and ``truncations``, bools
+    ``(agents,)``: which agents have left the game so far, and how.
+
     ``observation_space`` and ``action_space`` are the spaces of a single agent.
 
     :param env: a PettingZoo environment (AEC) whose agents all have the same spaces.
@@ -42,6 +46,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
         self.metadata = dict(env.metadata)
         self.render_mode = getattr(env, "render_mode", None)
         self.rewards: NDArray[np.float64] = np.zeros(len(self.agents))
+        self._ends = np.zeros((2, len(self.agents)), dtype=bool)  # which agents have terminated, which were cut off
         self.reset()
 
     def _common_space(self, name: str) -> gym.Space[Any]:
@@ -69,32 +74,55 @@ class PettingZooEnv(gym.Env[Any, Any]):
         """
         self.env.reset(seed=seed, options=options)
         self.rewards = np.zeros(len(self.agents))
-        obs, *_, info = self._turn()
-        return obs, info
+        self._ends = np.zeros((2, len(self.agents)), dtype=bool)
+        return self._observe()
 
     def step(self, action: Any) -> tuple[Any, NDArray[np.float64], bool, bool, dict[str, Any]]:
         """Makes the turn of the agent named by ``agent_id`` of the last observation.
 
         :param action: an element of ``action_space``.
-        :return: ``(obs, rewards, terminated, truncated, info)``, where ``rewards`` has the rewards ``(agents,)`` of all
-            agents, and the other values belong to the agent that acts next.
+        :return: ``(obs, rewards, terminated, truncated, info)``: the observation and the info of the agent that acts
+            next; the rewards ``(agents,)`` of all agents; and whether the game is over. A game whose last agents were
+            cut off, not all of them terminated, is truncated.
+        :raises ArgumentError: an agent stays in the game after its end.
         """
+        acted = self.env.agent_selection
+        last = ~self._ends.any(axis=0)  # the agents that play this turn; if it ends the game, these are the last ones
         self.env.step(action)
         self.rewards = np.zeros(len(self.agents))
         for agent, reward in self.env.rewards.items():  # agents that have left the game are missing
             self.rewards[self.agent_idx[agent]] = reward
-        obs, terminated, truncated, info = self._turn()
-        return obs, self.rewards, terminated, truncated, info
+        live = self._note_ends()
+        for _ in self.agents:
+            if not live or self.env.agent_selection in live:
+                break
+            self.env.step(None)  # PettingZoo removes an agent that has left when its turn comes
+            live = self._note_ends()
+        if live and self.env.agent_selection not in live:
+            raise ArgumentError(f"{self.env.agent_selection} has a turn again after its end, while {live} are playing")
+        obs, info = self._observe(acted)
+        terminations, truncations = self._ends.copy()
+        info |= {"terminations": terminations, "truncations": truncations}
+        truncated = not live and any(truncations[last] & ~terminations[last])
+        return obs, self.rewards, not live and not truncated, truncated, info
 
-    def _turn(self) -> tuple[dict[str, Any], bool, bool, dict[str, Any]]:
-        agent_obs, _, terminated, truncated, info = self.env.last()
-        agent = self.env.agent_selection
+    def _note_ends(self) -> list[str]:
+        """Records which agents have left the game; returns those that play on."""
+        for kind, flags in enumerate((self.env.terminations, self.env.truncations)):
+            for agent, over in flags.items():  # agents that have left the game are missing
+                self._ends[kind, self.agent_idx[agent]] |= bool(over)
+        return [agent for agent in self.env.agents if not self._ends[:, self.agent_idx[agent]].any()]
+
+    def _observe(self, acted: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the observation and the info of the agent that acts next; of ``acted`` if no agent is left."""
+        agent = self.env.agent_selection if self.env.agents else acted
+        agent_obs, info = self.env.observe(agent), self.env.infos.get(agent, {})
         obs = {"agent_id": agent, "obs": agent_obs}
         if isinstance(agent_obs, dict) and "action_mask" in agent_obs:
             obs |= {"obs": agent_obs["observation"], "mask": np.asarray(agent_obs["action_mask"]) == 1}
         elif isinstance(self.action_space, gym.spaces.Discrete):
             obs["mask"] = np.ones(int(self.action_space.n), dtype=bool)
-        return obs, bool(terminated), bool(truncated), dict(info)
+        return obs, dict(info)
 
     def seed(self, seed: int | None = None) -> None:
         """Starts a new game with a seed.

@@ -63,7 +63,7 @@ class AgentRows:
         :param rows: rows of this agent, ``[B]``.
         """
         reward, last = self._reward(rows), rows.copy()
-        open_ = ~self._at(rows, "done") & ~self._sees_next(rows)
+        open_ = ~self._ends(rows) & ~self._sees_next(rows)
         while open_.any():
             place = np.flatnonzero(open_)
             after = np.asarray(self._buffer.next(last[place]))
@@ -72,9 +72,10 @@ class AgentRows:
             place, after = place[~newest], after[~newest]
             last[place] = after
             reward[place] += self._reward(after)
-            open_[place] = ~self._at(after, "done") & ~self._sees_next(after)
-        terminated, truncated = self._at(last, "terminated"), self._at(last, "truncated")
-        return Turns(reward, last, terminated, truncated, terminated | truncated | self._sees_next(last))
+            open_[place] = ~self._ends(after) & ~self._sees_next(after)
+        terminated, truncated = self._own_flags(last)
+        shows_end = truncated & self._at(last, "done")  # who is cut off in a game that goes on sees no last observation
+        return Turns(reward, last, terminated, truncated, terminated | shows_end | self._sees_next(last))
 
     def transitions(self, batch: Any, turns: Turns) -> Any:
         """Replace in rows what differs for this agent.
@@ -205,6 +206,23 @@ class AgentRows:
 
     def _at(self, rows: "Index", flag: str) -> NDArray[np.bool_]:
         return np.asarray(self._buffer.get(rows, flag, stack_num=1), np.bool_)
+
+    def _own_flags(self, rows: "Index") -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether the agent has terminated, and whether it was cut off, in rows or before.
+
+        An agent may leave a game that goes on: infos of :class:`~rlfast.env.PettingZooEnv` have flags of each agent.
+        """
+        terminated, truncated = self._at(rows, "terminated"), self._at(rows, "truncated")
+        info = self._buffer.get(rows, "info", stack_num=1)
+        if not (isinstance(info, Batch) and "terminations" in info and "truncations" in info):
+            return terminated, truncated
+        left, cut = (np.asarray(info[key], np.bool_)[:, self._column] for key in ("terminations", "truncations"))
+        own = left | cut
+        return np.where(own, left, terminated), np.where(own, cut & ~left, truncated)
+
+    def _ends(self, rows: "Index") -> NDArray[np.bool_]:
+        terminated, truncated = self._own_flags(rows)
+        return terminated | truncated
 
     def _acts(self, rows: "Index") -> NDArray[np.bool_]:
         return is_turn_of(self._agent, self._buffer.get(rows, "obs", stack_num=1))
