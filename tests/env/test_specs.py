@@ -1,10 +1,13 @@
 import sys
+from contextlib import closing
 
 import gymnasium as gym
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
-from rlfast.env import NativeVectorEnv
+import rlfast
+from rlfast._core import native_envs
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs, VectorEnvNormReward, as_vector_env
 from rlfast.env.native import ids
 from rlfast.env.specs import find_spec, make_registered, why_not_native
 
@@ -25,7 +28,67 @@ def test_every_native_id_is_gymnasiums_own(id, monkeypatch):
             own.kwargs,
         )
     else:
-        assert NativeVectorEnv(id, 1).spec is None
+        spec = NativeVectorEnv(id, 1).spec
+        assert spec.id == id
+        assert spec.max_episode_steps == dict(native_envs())[id]
+
+
+def test_native_thresholds_are_gymnasiums(monkeypatch):
+    known = {id: own.reward_threshold for id, own in gym.registry.items() if id in ids()}
+    monkeypatch.setitem(gym.registry, "CartPole-v1", EnvSpec("CartPole-v1", entry_point="mine:Env"))
+    for id in ids():  # registered by others, or by none
+        monkeypatch.delitem(gym.registry, id, raising=False)
+    found = {id: NativeVectorEnv(id, 1).spec.reward_threshold for id in ids()}
+    assert {id: found[id] for id in known} == known
+    assert found["Taxi-v3"] == 8
+
+
+def specs_of(envs):
+    """What scripts read from one environment, or from the first of a vector environment."""
+    with closing(envs):
+        spec = envs.spec
+    spec = spec[0] if isinstance(spec, list) else spec
+    return spec.id, spec.reward_threshold
+
+
+CARTPOLE = [lambda: gym.make("CartPole-v1")] * 2
+
+
+@pytest.mark.parametrize("mode", [None, "next-step"])
+@pytest.mark.parametrize("wrap", [lambda envs: envs, VectorEnvNormObs, VectorEnvNormReward])
+@pytest.mark.parametrize("backend", ["native", "in-process", "process"])
+def test_vector_environments_have_the_threshold(backend, wrap, mode):
+    envs = rlfast.make_vec("CartPole-v1", 2, backend=backend, autoreset_mode=mode)
+    assert specs_of(wrap(envs)) == ("CartPole-v1", 475)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gym.vector.SyncVectorEnv(CARTPOLE),
+        lambda: gym.vector.AsyncVectorEnv(CARTPOLE),
+        lambda: gym.make_vec("CartPole-v1", 2),
+        lambda: gym.make_vec("CartPole-v1", 2, vectorization_mode="vector_entry_point"),
+    ],
+)
+def test_adapted_environments_have_the_threshold(make):
+    assert specs_of(as_vector_env(make())) == ("CartPole-v1", 475)
+
+
+def test_envpool_has_the_threshold():
+    envpool = pytest.importorskip("envpool")
+    envs = as_vector_env(envpool.make("CartPole-v1", env_type="gymnasium", num_envs=2))
+    assert envs.get_attr("spec") == (envs.spec,) * 2
+    assert specs_of(envs) == ("CartPole", 475)
+
+
+def test_wrappers_take_an_assigned_spec():
+    inner = DummyVectorEnv(CARTPOLE, autoreset_mode="next-step")
+    inner.spec = gym.spec("Acrobot-v1")
+    envs = VectorEnvNormReward(inner)
+    assert envs.spec.id == "Acrobot-v1"
+    envs.spec = gym.spec("MountainCar-v0")
+    assert specs_of(envs) == ("MountainCar-v0", -110)
 
 
 def test_a_spec_of_something_else_is_refused():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from rlfast.utils.arguments.checks import ArgumentError
@@ -45,6 +47,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
         self.action_space = self._common_space("action_space")
         self.metadata = dict(env.metadata)
         self.render_mode = getattr(env, "render_mode", None)
+        self.spec = EnvSpec(re.sub(r"[^\w:.-]", "_", str(self.metadata.get("name") or type(env).__name__)))
         self.rewards: NDArray[np.float64] = np.zeros(len(self.agents))
         self._ends = np.zeros((2, len(self.agents)), dtype=bool)  # which agents have terminated, which were cut off
         self.reset()

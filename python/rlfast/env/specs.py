@@ -36,6 +36,19 @@ _GYMNASIUM: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Gymnasium's own registrations by name: the class, relative to ``gymnasium.envs``, and its arguments."""
 
+_THRESHOLDS = {
+    "CartPole-v0": 195.0,
+    "CartPole-v1": 475.0,
+    "MountainCar-v0": -110.0,
+    "MountainCarContinuous-v0": 90.0,
+    "Acrobot-v1": -100.0,
+    "FrozenLake-v1": 0.7,
+    "FrozenLake8x8-v1": 0.85,
+    "Taxi-v3": 8.0,
+    "Taxi-v4": 8.0,
+}
+"""The mean returns at which Gymnasium's own registrations call environments solved."""
+
 
 def is_atari(id: str) -> bool:
     """Returns whether an id is one of a game of the Arcade Learning Environment.
@@ -115,22 +128,27 @@ def why_not_native(spec: EnvSpec) -> str:
 def native_spec(id: str | EnvSpec, max_episode_steps: int | None, kwargs: dict[str, Any]) -> EnvSpec | None:
     """Returns the registration of an environment in Rust, updated with arguments.
 
+    Environments that Gymnasium does not register, such as those of older versions, get a registration like its own.
+
     :param id: an id, or a registration. If a script has registered another class under the id, Gymnasium's own
         registration is used.
     :param max_episode_steps: the time limit; None for that of the registration, -1 for no limit.
     :param kwargs: further arguments of the environment.
-    :return: a copy of the registration; None if Gymnasium has no registration for the id.
+    :return: a copy of the registration; None if neither Gymnasium nor Rust knows the id.
     :raises ValueError: ``id`` is a registration of an environment that is not available in Rust.
     """
     spec = id if isinstance(id, EnvSpec) else gym.registry.get(id)
+    name = id.id if isinstance(id, EnvSpec) else id
     native = dict(native_envs())
-    if spec is None or (spec.id not in native and spec is not id):
+    if name not in native and spec is not id:
         return None
-    if why_not := why_not_native(spec):
-        if spec is id:
+    if spec is None or (why_not := why_not_native(spec)):
+        if spec is not None and spec is id:
             raise ValueError(f"{spec.id} cannot be native: {why_not}")
-        entry, own = _GYMNASIUM[spec.name]
-        spec = EnvSpec(spec.id, f"gymnasium.envs.{entry}", max_episode_steps=native[spec.id], kwargs=own)
+        spec = EnvSpec(name, max_episode_steps=native[name], reward_threshold=_THRESHOLDS.get(name))
+        if spec.name in _GYMNASIUM:
+            entry, spec.kwargs = _GYMNASIUM[spec.name]
+            spec.entry_point = f"gymnasium.envs.{entry}"
     spec = deepcopy(spec)
     spec.kwargs.update(kwargs)
     if max_episode_steps is not None:

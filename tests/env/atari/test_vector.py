@@ -7,12 +7,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 pytest.importorskip("ale_py", reason="ale-py is not installed")
 pytest.importorskip("envpool", reason="EnvPool is not installed")
 
 from rlfast.data import Batch, Collector, VectorReplayBuffer
-from rlfast.env.atari import make_atari_env, make_atari_vec
+from rlfast.env import TruncatedAsTerminated
+from rlfast.env.atari import AtariEnv, make_atari_env, make_atari_vec
+from rlfast.env.atari.wrappers import ClipRewardEnv
 from rlfast.policy import RandomPolicy
 
 OWN = ("ale", "gymnasium")
@@ -155,3 +158,32 @@ def test_games_go_on_to_the_bit_from_random_points() -> None:
                 again = [play(others, chosen[k : k + 20]) for k in range(point, point + 40, 20)]
             assert again == wanted[point // 20 : point // 20 + 2]
     assert sum(isinstance(one, bytes) for part in wanted for one in part) >= 4
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("game", "id"),
+    [("PongNoFrameskip-v4", "PongNoFrameskip-v4"), ("ALE/Pong-v5", "ALE/Pong-v5"), ("pong", "ALE/Pong-v5")],
+)
+def test_games_have_a_spec(backend: str, game: str, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = gym.spec(id)
+    monkeypatch.setitem(gym.registry, id, EnvSpec(id, known.entry_point, reward_threshold=19.0, kwargs=known.kwargs))
+    found = make_atari_env(game, 0, 1, 1, backend=backend, frame_stack=2)
+    assert (found[0].spec.id, found[0].spec.reward_threshold) == (id, 19)  # what the reference's scripts read
+    for envs in found[1:]:
+        with closing(envs):
+            spec = envs.spec[0] if isinstance(envs.spec, list) else envs.spec
+            assert spec.reward_threshold == (19 if spec.id == id else None)
+            assert spec.id == ("ALE/Pong-v5" if backend == "gymnasium" else id)
+
+
+def test_a_spec_makes_an_equal_game() -> None:
+    first = AtariEnv("PongNoFrameskip-v4", frame_stack=2, noop_max=3, clip_rewards=False)
+    second = gym.make(first.spec)
+    assert second.spec.id == "PongNoFrameskip-v4"
+    np.testing.assert_array_equal(first.reset(seed=3)[0], second.reset(seed=3)[0])
+    for action in actions(9):
+        ours, theirs = first.step(action), second.step(action)
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1:] == theirs[1:]
+    assert TruncatedAsTerminated(ClipRewardEnv(first)).spec.id == "PongNoFrameskip-v4"

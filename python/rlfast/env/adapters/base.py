@@ -51,6 +51,8 @@ class Wrapped(Backend):
 
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
         """As :meth:`Backend.get_attr`; an attribute of the vector environment itself is returned for each."""
+        if name == "spec":
+            return [self.spec] * len(ids)
         found = self.env.get_attr(name) if hasattr(self.env, "get_attr") else [getattr(self.env, name)] * self.num_envs
         return [found[i] for i in ids.tolist()]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -43,7 +44,10 @@ class EnvPoolBackend(Wrapped):
             raise ValueError(f"{self.placement} has several players in an environment, which an adapter cannot show")
         if not hasattr(env, "single_action_space") or "Gymnasium" not in type(env).__name__:
             raise ValueError(f'{self.placement}: make it with envpool.make(..., env_type="gymnasium")')
-        super().__init__(env, int(config["num_envs"]))
+        name = config.get("task") or type(env).__name__.removesuffix("GymnasiumEnvPool")
+        limit, threshold = config.get("max_episode_steps"), getattr(env.spec, "reward_threshold", None)
+        spec = EnvSpec(name, max_episode_steps=limit, reward_threshold=threshold)
+        super().__init__(env, int(config["num_envs"]), spec=spec)
         self.batch_size = int(config["batch_size"]) or self.num_envs
         self.autoreset_mode = AutoresetMode.NEXT_STEP
         if config.get("episodic_life"):

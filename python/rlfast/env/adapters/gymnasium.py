@@ -35,7 +35,7 @@ class GymnasiumBackend(Wrapped):
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         kind = type(env.unwrapped)
-        super().__init__(env, env.num_envs, metadata=dict(env.metadata), spec=env.spec)
+        super().__init__(env, env.num_envs, metadata=dict(env.metadata), spec=env.spec or _spec_of_first(env))
         self.placement = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
         self._of_ale = kind.__module__.startswith("ale_py")
         if getattr(env.unwrapped, "batch_size", self.num_envs) != self.num_envs:
@@ -189,3 +189,9 @@ class GymnasiumBackend(Wrapped):
     def _own(self, obs: Any) -> Tree:
         """Copies observations unless ``env`` returns new arrays; tuples of elements become arrays of objects."""
         return unbatched(self.single_observation_space, obs, copy=not self._fresh)
+
+
+def _spec_of_first(env: VectorEnv[Any, Any, Any]) -> Any:
+    """Returns the registration of the first environment, which Gymnasium's own classes leave out of their ``spec``."""
+    own = env.unwrapped
+    return own.get_attr("spec")[0] if isinstance(own, SyncVectorEnv | AsyncVectorEnv) else None

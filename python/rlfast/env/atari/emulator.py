@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import AreaResize
-from rlfast.env.atari.games import rom_of, sticky_probability
+from rlfast.env.atari.games import rom_of, spec_of, sticky_probability
 from rlfast.utils.runtime.extras import needed_by
 
 _NOOP, _FIRE = 0, 1
@@ -79,6 +79,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
         difficulty: int | None = None,
         render_mode: Literal["human", "rgb_array"] | None = None,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "game")}
         with needed_by("rlfast.env.atari"):
             from ale_py import ALEInterface, LoggerMode
             from ale_py.env import AtariEnv as Emulator
@@ -108,7 +109,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
         self._ale = self._emulator.ale
         self._actions = self._emulator._action_set  # noqa: SLF001 (there is no other way to them)
         self.action_space = self._emulator.action_space
-        self.render_mode = render_mode
+        self.render_mode, self.spec = render_mode, spec_of(game, **given)
         self._episodic_life, self._clip_rewards, self._scale = episodic_life, clip_rewards, scale
         self._frame_skip, self._noop_max = frame_skip, noop_max
         self._fires = fire_on_reset and self.action_meanings()[_FIRE:2] == ["FIRE"]

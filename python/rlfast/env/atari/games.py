@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from rlfast.utils.runtime.extras import needed_by
 
@@ -42,6 +46,39 @@ def rom_of(game: str) -> str:
     close = get_close_matches(_letters(name), known, n=3)
     meant = f"; did you mean {' or '.join(known[word] for word in close)}?" if close else ""
     raise ValueError(f"ale-py has no game {game!r}{meant}")
+
+
+def title_of(rom: str) -> str:
+    """Returns the name of a game in ids.
+
+    :param rom: the emulator's name.
+
+    >>> title_of("ms_pacman")
+    'MsPacman'
+    """
+    return rom.title().replace("_", "")
+
+
+def spec_of(game: str, **kwargs: Any) -> EnvSpec:
+    """Returns a registration of :class:`AtariEnv` under the id of a game, with the threshold of ale-py's registration.
+
+    :param game: as for :func:`rom_of`; the id of a name without a version is ale-py's newest, ``"ALE/Pong-v5"``.
+    :param kwargs: the arguments of the environment.
+    :return: the registration, with which :func:`gymnasium.make` makes such an environment.
+    :raises ValueError: there is no such game.
+    """
+    rom = rom_of(game)
+    id = game if re.search(r"-v\d+$", game) else f"ALE/{title_of(rom)}-v5"
+    with needed_by("rlfast.env.atari"):
+        import ale_py  # noqa: F401 (which registers the games)
+    threshold = getattr(gym.registry.get(id), "reward_threshold", None)
+    return EnvSpec(
+        id,
+        "rlfast.env.atari:AtariEnv",
+        reward_threshold=threshold,
+        disable_env_checker=True,  # which warns of stacks of frames
+        kwargs={"game": game, **kwargs},
+    )
 
 
 def _letters(name: str) -> str:

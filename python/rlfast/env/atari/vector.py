@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.env.adapters import as_vector_env
 from rlfast.env.atari.emulator import AtariEnv
-from rlfast.env.atari.games import rom_of, sticky_probability
+from rlfast.env.atari.games import rom_of, spec_of, sticky_probability, title_of
 from rlfast.env.atari.stacking import StackingDummyEnv, StackingSubprocEnv
 from rlfast.env.atari.wrappers import wrap_deepmind
 from rlfast.env.vector.arguments import as_autoreset_mode
@@ -73,6 +73,7 @@ def make_atari_vec(
     if num_envs < 1:
         raise ValueError(f"num_envs must be at least 1, got {num_envs}")
     settings = _Settings(
+        game=game,
         rom=rom_of(game),
         num_envs=num_envs,
         seed=seed,
@@ -96,6 +97,7 @@ def make_atari_vec(
 class _Settings:
     """The arguments of :func:`make_atari_vec`."""
 
+    game: str
     rom: str
     num_envs: int
     seed: int | None
@@ -151,7 +153,7 @@ def _seeded(envs: BaseVectorEnv, seed: int | None) -> BaseVectorEnv:
 def _ale(settings: _Settings) -> BaseVectorEnv:
     make = partial(
         AtariEnv,
-        settings.rom,
+        settings.game,
         frame_stack=1,  # the vector environment stacks them
         episodic_life=settings.episodic_life,
         clip_rewards=settings.clip_rewards,
@@ -178,7 +180,7 @@ def _wrapped(settings: _Settings) -> gym.Env[Any, Any]:
     gym.register_envs(ale_py)
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     env = gym.make(
-        f"ALE/{_title(settings.rom)}-v5",
+        f"ALE/{title_of(settings.rom)}-v5",
         frameskip=1,
         repeat_action_probability=settings.sticky,
         max_num_frames_per_episode=settings.max_frames,
@@ -187,17 +189,15 @@ def _wrapped(settings: _Settings) -> gym.Env[Any, Any]:
     return wrap_deepmind(env, settings.episodic_life, settings.clip_rewards, 1, scale=settings.scale)
 
 
-def _title(rom: str) -> str:
-    return rom.title().replace("_", "")
-
-
 def _envpool(settings: _Settings) -> BaseVectorEnv:
     options = settings.threaded("envpool", full_action_space=settings.full_action_space)
     options |= {} if settings.seed is None else {"seed": settings.seed}
     options |= {"reward_clip": settings.clip_rewards, "max_episode_steps": -(-settings.max_frames // 4)}
     with needed_by("rlfast.env.atari"):
         import envpool
-    return as_vector_env(envpool.make(f"{_title(settings.rom)}-v5", env_type="gymnasium", **options))
+    envs = as_vector_env(envpool.make(f"{title_of(settings.rom)}-v5", env_type="gymnasium", **options))
+    envs.spec = spec_of(settings.game)
+    return envs
 
 
 def _ale_vector(settings: _Settings) -> BaseVectorEnv:
@@ -208,7 +208,9 @@ def _ale_vector(settings: _Settings) -> BaseVectorEnv:
         from ale_py import ALEInterface, LoggerMode
         from ale_py.vector_env import AtariVectorEnv
     ALEInterface.setLoggerMode(LoggerMode.Error)
-    return _seeded(as_vector_env(AtariVectorEnv(settings.rom, **options)), settings.seed)
+    envs = _seeded(as_vector_env(AtariVectorEnv(settings.rom, **options)), settings.seed)
+    envs.spec = spec_of(settings.game)
+    return envs
 
 
 def make_atari_env(

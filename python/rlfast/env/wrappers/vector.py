@@ -56,6 +56,15 @@ class VectorEnvWrapper(SubsetVectorEnv):
         """Whether the environments are closed."""
         return self.venv.closed
 
+    @property
+    def spec(self) -> Any:
+        """As :attr:`BaseVectorEnv.spec`; a value that was assigned to this attribute takes precedence."""
+        return self._given.get("spec") or self.venv.spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:
+        self._set_own("spec", spec)
+
     def _space(self, name: str) -> Any:
         own = f"single_{name}" in self.__dict__ and self.autoreset_mode is not None
         return super()._space(name) if own else getattr(self.venv, name)
