@@ -52,7 +52,8 @@ class EnvFailure(RuntimeError):
         if isinstance(cause, Exception) and not isinstance(cause, StopIteration | StopAsyncIteration):
             try:
                 failure = _joint_class(type(cause))(text, **where)
-            except Exception:  # the class has a memory layout or a constructor that cannot be combined
+                failure = failure if str(failure) == text and failure.env_id == where["env_id"] else None
+            except BaseException:
                 failure = None
         failure = failure or cls(text, **where)
         failure.__cause__ = cause

@@ -13,16 +13,23 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
+_MOST_TEXT = 100_000  # characters of a traceback
+_MOST_SUMMARY = 2_000  # characters of an exception's message
+_MOST_PICKLED = 16 << 20  # bytes of an exception
+
 _lock = threading.Lock()
 _PLAIN = (str, int, float, bool, type(None))
+
+T = TypeVar("T")
 
 
 def dumps(value: Any) -> bytes:
@@ -119,13 +126,21 @@ class RemoteError:
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
-        """Makes an instance from an exception; the worker that caught the exception calls this."""
-        pickled = b""
-        with suppress(Exception):  # exceptions may have attributes that cannot be pickled
-            pickled = dumps(error)
-            pickle.loads(pickled)  # noqa: S301
-        summary = "".join(traceback.format_exception_only(error)).strip()
-        return cls(summary, "".join(traceback.format_exception(error)), pickled)
+        """Makes an instance from an exception; the worker that caught the exception calls this.
+
+        It never fails, although pickling and printing an exception run its own code. Texts are shortened, and an
+        exception of more than 16 MB is left out.
+        """
+        kind = type.__dict__["__qualname__"].__get__(type(error))
+        plainly = partial(_or, lambda: f"{kind}: {error}", lambda: kind)
+        summary = _or(lambda: "".join(traceback.format_exception_only(error)).strip(), plainly)
+        at = BaseException.__traceback__.__get__(error)
+        text = _or(
+            lambda: "".join(traceback.format_exception(error)),
+            lambda: "".join(["Traceback (most recent call last):\n", *traceback.format_tb(at), summary]),
+        )
+        pickled = _or(lambda: _pickled(error), bytes)
+        return cls(_shortened(summary, _MOST_SUMMARY), _shortened(text, _MOST_TEXT), pickled)
 
     def exception(self) -> BaseException | None:
         """Returns the exception, with its traceback as a note; the parent calls this.
@@ -134,14 +149,34 @@ class RemoteError:
         """
         if not self.pickled:
             return None
-        try:
-            error = pickle.loads(self.pickled)  # noqa: S301
-        except Exception:  # it refers to objects that exist only in the worker
+        error: Any = _or(lambda: pickle.loads(self.pickled), lambda: None)  # noqa: S301
+        if not issubclass(type(error), BaseException):
             return None
-        if not isinstance(error, BaseException):
-            return None
-        error.add_note(f"in the worker:\n{self.text}")
+        BaseException.add_note(error, f"in the worker:\n{self.text}")
         return error
+
+
+def _pickled(error: BaseException) -> bytes:
+    """Pickles an exception; returns nothing if it is too large or does not become an exception again."""
+    pickled = dumps(error)
+    if len(pickled) > _MOST_PICKLED:
+        return b""
+    again = pickle.loads(pickled)  # noqa: S301
+    BaseException.add_note(again, "")  # fails if its notes are no list
+    return pickled if issubclass(type(again), BaseException) else b""
+
+
+def _or(make: Callable[[], T], otherwise: Callable[[], T]) -> T:
+    """Returns ``make()``, or ``otherwise()`` if the code of others in it raises anything, ``SystemExit`` included."""
+    try:
+        return make()
+    except BaseException:
+        return otherwise()
+
+
+def _shortened(text: str, most: int) -> str:
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[: most // 2]}\n[... {left_out} characters ...]\n{text[-most // 2 :]}"
 
 
 # -- registrations -----------------------------------------------------------------------------------------------------

@@ -237,14 +237,14 @@ class Worker:
 
     def do_rebuild(self, local: int) -> None:
         """Replaces an environment that failed by a new one."""
-        with suppress(Exception):  # the environment has failed before, so close() may fail as well
+        with suppress(BaseException):  # the environment has failed before, so close() may fail as well
             self.envs[local].close()
         self.envs[local] = self.env_fns[local]()
 
     def close(self) -> None:
         """Closes all environments, even if closing one of them fails."""
         for env in self.envs:
-            with suppress(Exception):
+            with suppress(BaseException):
                 env.close()
 
 
