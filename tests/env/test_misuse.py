@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, as_vector_env
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, ShmemVectorEnv, SubprocVectorEnv, as_vector_env
+from scripted import Scripted
 
 
 def cart_pole():
@@ -166,3 +167,14 @@ def test_an_environment_that_answers_wrongly_is_named_and_starts_anew(kind, mode
         envs.reset()
     assert envs.step([0, 1])[1].tolist() == [0.0, 0.0]
     envs.close()
+
+
+@pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv, ShmemVectorEnv])
+def test_an_iterator_gives_environments_once(kind):
+    makers = (Scripted for _ in range(2))
+    with kind(makers) as envs:
+        assert len(envs) == 2
+    with pytest.raises(ValueError, match="this generator has none left: an iterator can be used once, so give a list"):
+        kind(makers)
+    with pytest.raises(ValueError, match="got an empty list"):
+        kind([])

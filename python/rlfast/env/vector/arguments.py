@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -48,6 +48,7 @@ def as_env_fns(env_fns: Iterable[EnvFn]) -> list[EnvFn]:
 
     :param env_fns: an iterable of functions.
     :raises TypeError: ``env_fns`` is not iterable, or an entry is not callable.
+    :raises ValueError: ``env_fns`` is an iterator that is exhausted.
     """
     if callable(env_fns) or not isinstance(env_fns, Iterable):
         raise TypeError(
@@ -55,6 +56,11 @@ def as_env_fns(env_fns: Iterable[EnvFn]) -> list[EnvFn]:
             "write [env_fn] * n for n equal ones"
         )
     made = list(env_fns)
+    if not made and isinstance(env_fns, Iterator):
+        raise ValueError(
+            f"a vector environment needs at least one environment, and this {type(env_fns).__name__} has none left: "
+            "an iterator can be used once, so give a list"
+        )
     for i, env_fn in enumerate(made):
         if not callable(env_fn):
             raise TypeError(
