@@ -1,3 +1,4 @@
+import math
 import time
 import warnings
 from contextlib import nullcontext
@@ -9,7 +10,7 @@ import pytest
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
 from rlfast.policy import TrainingStats
-from rlfast.trainer import OffpolicyTrainer
+from rlfast.trainer import OfflineTrainer, OffpolicyTrainer
 from rlfast.trainer._params import Hooks
 from scripted import Scripted
 
@@ -267,13 +268,14 @@ def test_a_collector_that_does_not_tell_its_environments_is_asked_for_the_steps_
     assert (trainer.env_step, asked) == (7, [4, 3])
 
 
-def test_results_are_printed_and_shown_when_asked_for(arguments, capsys):
+def test_results_are_printed_and_shown_when_asked_for(arguments, capsys, monkeypatch):
+    monkeypatch.setattr("rlfast.utils.progress_bar._is_terminal", lambda: True)
     _, given = arguments(verbose=True, show_progress=True, max_epoch=1)
     OffpolicyTrainer(**given).run()
     shown = capsys.readouterr()
     assert shown.out == "Epoch #1: test_reward: 1.000000 ± 0.000000, best_reward: 1.000000 ± 0.000000 in #0\n"
     for figure in (
-        "env_step=20",
+        "20/20",
         "return=5",
         "len=5",
         "test=1",
@@ -362,25 +364,81 @@ def test_what_a_progress_bar_is_told(arguments, monkeypatch):
     _, given = arguments(max_epoch=2, train_fn=lambda _, step: step == 28 and trainer.stop(), show_progress=True)
     trainer = OffpolicyTrainer(**given)
     trainer.run()
-    assert [place for place, _, _ in bars] == [(20, "Epoch #1"), (20, "Epoch #2")]
+    assert [place for place, _, _ in bars] == [(40,), (40,)]
     trainer.train_fn = None
     trainer.run()
+    same = {"since": (trainer.start_time, 0), "leave": False, "shown": True}
     assert [(place, options) for place, options, _ in bars] == [
-        ((20, "Epoch #1"), {"initial": 0, "shown": True}),
-        ((20, "Epoch #2"), {"initial": 0, "shown": True}),
-        ((20, "Epoch #2"), {"initial": 12, "shown": True}),
+        ((40,), {"initial": 0} | same),
+        ((40,), {"initial": 20} | same),
+        ((40,), {"initial": 32} | same),
     ]
     steps, figures = bars[1][2][-1]
     assert steps == 4
-    assert figures.keys() == {"env_step", "return", "len", "test", "loss", "updates/s", "collect", "sample", "learn"}
-    assert (figures["env_step"], figures["return"], figures["len"], figures["test"]) == (32, 5.0, 5.0, 1.0)
+    assert [*figures] == ["return", "test", "len", "loss", "updates/s", "collect", "sample", "learn"]
+    assert (figures["return"], figures["len"], figures["test"]) == (5.0, 5.0, 1.0)
     first = bars[0][2][0][1]
     assert "return" not in first  # no episode has ended
     monkeypatch.setattr(type(trainer), "_figures", lambda *_: 1 / 0)
     quiet = OffpolicyTrainer(**given | {"show_progress": False, "train_fn": None})
     quiet.run()
-    assert bars[-1][1] == {"initial": 0, "shown": False}
+    assert bars[-1][1]["shown"] is False
     assert bars[-1][2] == [(4, {})] * 5
+
+
+@pytest.mark.parametrize(
+    ("options", "length"),
+    [
+        ({"max_epoch": 3}, 60),
+        ({"max_epoch": 3, "max_step": 50}, 50),
+        ({"max_epoch": 2, "max_step": 50}, 40),
+        ({"max_epoch": math.inf, "max_step": 50}, 50),
+        ({"max_epoch": math.inf}, None),
+        ({"max_epoch": 3, "start_timesteps": 8}, 68),
+    ],
+)
+def test_the_length_of_a_run(arguments, options, length):
+    _, given = arguments(**options)
+    assert OffpolicyTrainer(**given)._length == length
+
+
+@pytest.mark.parametrize(
+    ("options", "length"),
+    [({}, 40), ({"max_step": 64}, 16), ({"max_step": 65}, 17), ({"batch_size": None, "max_step": 64}, 2)],
+)
+def test_the_length_of_an_offline_run_is_in_gradient_steps(arguments, options, length):
+    parts, given = arguments(max_epoch=2, **{"batch_size": 4} | options)
+    given |= {"train_collector": None, "buffer": parts.train_collector.buffer}
+    parts.train_collector.collect(n_step=32)
+    trainer = OfflineTrainer(**given)
+    assert (len(trainer.buffer), trainer._length) == (32, length)
+    trainer.gradient_step, trainer.env_step = 3, 12
+    assert trainer._position == 3
+
+
+def test_in_a_pipe_there_is_one_line_for_each_test(arguments, capsys):
+    _, given = arguments(verbose=False, show_progress=True, max_epoch=2)
+    OffpolicyTrainer(**given).run()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("step 20 of 40 (50%), ")
+    assert lines[0].endswith(" left, return 5, test 1 ± 0, best 1")
+    assert lines[1:] == ["step 40 of 40 (100%), return 5, test 1 ± 0, best 1"]
+    OffpolicyTrainer(**given | {"verbose": True}).run()  # which prints the same
+    assert capsys.readouterr().err == ""
+    OffpolicyTrainer(**given | {"verbose": True, "test_collector": None, "max_epoch": math.inf, "max_step": 40}).run()
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    OffpolicyTrainer(**given | {"show_progress": False}).run()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_time_left_of_a_run_that_goes_on_from_a_log(arguments, monkeypatch):
+    parts, given = arguments(resume_from_log=True, max_epoch=5)
+    parts.logger.restore_data = lambda: (3, 60, 30)
+    trainer = OffpolicyTrainer(**given)
+    trainer.run()
+    trainer.start_time -= 1000  # twenty of forty steps since then
+    trainer.env_step = 80
+    assert ", 16 min 40 s left" in trainer._epoch_line()
 
 
 def test_the_clock_tells_collecting_sampling_and_learning_apart(arguments):

@@ -56,6 +56,7 @@ class Progress:
         self.policy_update_time = self.sample_time = 0.0
         self.stop_fn_flag = False
         self.start_time = time.time()
+        self._first_step = 0  # how far the run was at that time
         self._epoch_step: int | None = None  # steps of the running epoch so far; None between epochs
         self._metrics = UpdateMetrics()
         self._last_collect: CollectStatsBase = CollectStatsBase()

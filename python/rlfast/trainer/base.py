@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +30,7 @@ from rlfast.utils import MovAvg
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.net.common import device_of
-from rlfast.utils.progress_bar import ProgressBar
+from rlfast.utils.progress_bar import ProgressBar, duration
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +107,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :param reward_metric: converts returns ``[episodes, agents]`` to one number for each episode.
         :param logger: receives the statistics; None discards them.
         :param verbose: whether the result of every test is printed.
-        :param show_progress: whether a progress bar is shown.
+        :param show_progress: whether a progress bar of the run is shown, and a line after each epoch, unless
+            ``verbose`` prints one. Where stderr is no terminal, there is no bar.
         :param test_in_train: whether a training collect whose mean return satisfies ``stop_fn`` is followed by a test
             at once; if that satisfies ``stop_fn`` too, training ends. This is ignored without a ``test_collector``, and
             if the ``train_collector`` has another policy.
@@ -153,6 +156,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         if self.resume_from_log:
             self.start_epoch, self.env_step, self.gradient_step = self.logger.restore_data()
             self.epoch = self.best_epoch = self.start_epoch
+            self._first_step = self._position
         if self.train_collector is not None:
             self.train_collector.reset_stat()
         if self.test_collector is not None:
@@ -234,6 +238,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             if self.test_collector is not None:
                 _, self.stop_fn_flag = self.test_step()
         self._epoch_step = None
+        if self.show_progress and not (self.verbose and self.test_collector is not None):
+            sys.stderr.write(f"{self._epoch_line()}\n")  # where results are printed, they are this line
         info = self.info()
         self.logger.log_info_data(as_dict(info), self.epoch)
         return EpochStats(
@@ -254,7 +260,10 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         """Collects and updates until the end of the epoch; returns False if :meth:`stop` interrupted it."""
         total, done = self.step_per_epoch or 0, self._epoch_step or 0
         began = self._clock()
-        with ProgressBar(total, f"Epoch #{self.epoch}", initial=done, shown=self.show_progress) as bar:
+        since = (self.start_time, self._first_step)
+        with ProgressBar(
+            self._length, initial=self._position, since=since, leave=False, shown=self.show_progress
+        ) as bar:
             try:
                 while done < total and not self._must_stop:
                     if self._stop_asked and not self._is_ahead:  # a sample that was drawn is used first
@@ -266,6 +275,36 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             finally:
                 self._end_prefetching()
         return True
+
+    @property
+    def _position(self) -> int:
+        """How far the run is: its environment steps; its gradient steps without a ``train_collector``."""
+        return self.gradient_step if self.train_collector is None else self.env_step
+
+    @property
+    def _length(self) -> int | None:
+        """Where the run ends, as :attr:`_position` counts; None if its epochs are endless."""
+        end: float = self.max_epoch * (self.step_per_epoch or 0)
+        end += 0 if self.train_collector is None else self.start_timesteps
+        if self.max_step is not None:
+            rows = 1 if self.train_collector is not None else self.batch_size or len(self.buffer or ())
+            end = min(end, -(-self.max_step // rows))
+        return None if end == math.inf else int(end)
+
+    def _epoch_line(self) -> str:
+        """Returns a line for logs: how far the run is, the time that is left, and the newest returns."""
+        done, total = self._position, self._length
+        parts = [f"step {done:,}"]
+        if total:
+            parts[0] += f" of {total:,} ({done / total:.0%})"
+            pace = (time.time() - self.start_time) / max(done - self._first_step, 1)
+            seconds = pace * max(total - done, 0)
+            parts += [f"{duration(seconds)} left"] if done < total else []
+        parts += [f"return {self.last_rew:.4g}"] if self.last_len else []
+        if self._epoch_test is not None:
+            returns = _returns(self._epoch_test)
+            parts += [f"test {returns.mean:.4g} ± {returns.std:.3g}", f"best {self.best_reward:.4g}"]
+        return ", ".join(parts)
 
     @property
     def _is_ahead(self) -> bool:
@@ -303,11 +342,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         )
 
     def _figures(self, began: Clock) -> dict[str, int | float | str]:
-        figures: dict[str, int | float | str] = {"env_step": self.env_step}
-        if self.last_len:
-            figures |= {"return": self.last_rew, "len": self.last_len}
+        figures: dict[str, int | float | str] = {"return": self.last_rew} if self.last_len else {}
         if self.last_test is not None:
             figures["test"] = _returns(self.last_test).mean
+        if self.last_len:
+            figures["len"] = self.last_len
         if self._last_update is not None:
             figures |= self._last_update.smoothed_loss
         return figures | self._clock().since(began)

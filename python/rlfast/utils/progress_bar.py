@@ -15,8 +15,36 @@ if TYPE_CHECKING:
 tqdm_config: dict[str, Any] = {"dynamic_ncols": True, "ascii": True}
 """Options of ``tqdm`` that work on every terminal."""
 
+_FORMAT = "{desc}{percentage:3.0f}%|{bar:10}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}, {rate_fmt}]"
+_WITHOUT_TOTAL = "{desc}{n_fmt} [{elapsed}{postfix}, {rate_fmt}]"
+"""The texts of bars: the figures come before what is cut off at 80 columns."""
+
+_LONG = 100_000
+"""Numbers of steps from which on multiples are shown, such as 120k."""
+
 _REFRESH = 0.1
 """Seconds between two updates of the text, which takes longer than a step of a small environment."""
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _is_notebook() -> bool:
+    return "ipykernel" in sys.modules
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in words.
+
+    >>> duration(7.6), duration(65), duration(3 * 3600 + 125)
+    ('8 s', '1 min 05 s', '3 h 02 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 class DummyTqdm:
@@ -50,28 +78,53 @@ class DummyTqdm:
 class ProgressBar:
     """A progress bar with numbers beside it, written to stderr at most ten times a second.
 
-    :param total: the number of steps.
+    It is shown on terminals and in notebooks. Elsewhere, such as in a pipe or a log file, it counts and shows nothing.
+
+    :param total: the number of steps; None if it is not known.
     :param description: the text before the bar.
     :param initial: the number of steps that are already done.
     :param unit: the name of a step; large numbers of "B" are shown as multiples. Default: "step".
+    :param since: a time, by ``time.time()``, and the number of steps that were done then: the pace of all since then
+        gives the time that is left. Default: the pace of the newest steps gives it.
+    :param leave: whether the bar stays when it is closed.
     :param shown: if False, the bar counts and shows nothing.
     """
 
     def __init__(
-        self, total: int, description: str, *, initial: int = 0, unit: str = "step", shown: bool = True
+        self,
+        total: int | None,
+        description: str = "",
+        *,
+        initial: int = 0,
+        unit: str = "step",
+        since: tuple[float, int] | None = None,
+        leave: bool = True,
+        shown: bool = True,
     ) -> None:
         self.total = total
         self.n = initial
         self._figures: dict[str, int | float | str] = {}
         self._written = 0.0
         self._bar: tqdm[Any] | None = None
-        if shown:
-            from tqdm import tqdm
+        if not shown or not (_is_terminal() or _is_notebook()):
+            return
+        from tqdm.auto import tqdm
 
-            start = min(initial, total)
-            shape: dict[str, Any] = {"initial": start, "unit": unit, "unit_scale": unit == "B"}
-            self._bar = tqdm(total=total, desc=description, file=sys.stderr, **shape, **tqdm_config)
-            _shown.append(self)
+        start = initial if total is None else min(initial, total)
+        scale = unit == "B" or (total or initial) >= _LONG
+        shape: dict[str, Any] = {
+            "unit": unit,
+            "unit_scale": scale,
+            "leave": leave,
+            "desc": description and f"{description}: ",
+        }
+        if not _is_notebook():
+            shape["bar_format"] = _WITHOUT_TOTAL if total is None else _FORMAT
+        smoothing = 0.3 if since is None else 0.0  # else the pace is that of all steps
+        self._bar = tqdm(total=total, initial=start, file=sys.stderr, smoothing=smoothing, **shape, **tqdm_config)
+        if since is not None:
+            self._bar.start_t, self._bar.initial = since
+        _shown.append(self)
 
     def update(self, n: int, figures: Mapping[str, int | float | str]) -> None:
         """Adds steps, and shows numbers.
@@ -87,7 +140,7 @@ class ProgressBar:
         if now - self._written >= _REFRESH:
             self._written = now
             self._write()
-        self._bar.update(min(n, self.total - self._bar.n))
+        self._bar.update(n if self.total is None else min(n, self.total - self._bar.n))
 
     def _write(self) -> None:
         if self._bar is not None and self._figures:
@@ -109,6 +162,7 @@ class ProgressBar:
         if self._bar is not None:
             _shown.remove(self)
             self._write()  # the final numbers
+            self._bar.refresh()
             self._bar.close()
 
 
