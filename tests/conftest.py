@@ -50,6 +50,13 @@ def _seeds() -> None:
         sys.modules["torch"].manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def _state_home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> None:
+    """Each test has its own record of what the user has asked for. The folder is made when something is written."""
+    folder = tmp_path_factory.getbasetemp() / "state" / f"{abs(hash(request.node.nodeid))}"
+    os.environ["XDG_STATE_HOME"] = str(folder)
+
+
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     """A run folder that does not exist yet, as a training run finds it."""

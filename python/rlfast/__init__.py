@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlfast._core import get_num_threads as get_num_threads
     from rlfast._core import set_num_threads as set_num_threads
     from rlfast.env.registry import make_vec as make_vec
+    from rlfast.experiment.evaluate import load as load
 
 _NAMES = [
     "__version__",
@@ -30,6 +31,7 @@ _NAMES = [
     "functional",
     "get_num_threads",
     "interop",
+    "load",
     "make_vec",
     "policy",
     "set_num_threads",
@@ -43,6 +45,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("rlfast._core"), name)
     if name == "make_vec":
         return import_module("rlfast.env.registry").make_vec
+    if name == "load":
+        return import_module("rlfast.experiment.evaluate").load
     if name == "__all__":  # for `import *`: all that can be imported with the libraries that are here
         return [one for one in _NAMES if _is_here(one)]
     if name in _NAMES:

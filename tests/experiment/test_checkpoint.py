@@ -684,7 +684,7 @@ def test_the_head_is_for_people_to_read(saved):
     head = json.loads(text)
     assert text == json.dumps(head, indent=2) + "\n"
     assert [*head] == [
-        "version", "policy", "trainer", "epoch", "env_step", "gradient_step", "buffer", "checksums",
+        "version", "policy", "trainer", "epoch", "env_step", "gradient_step", "buffer", "over", "checksums",
     ]  # fmt: skip
     assert (head["policy"], head["trainer"], head["buffer"]) == ("Normalising", "OffpolicyTrainer", True)
     assert head["epoch"] == 1
@@ -751,7 +751,7 @@ def test_what_is_damaged_is_named(folders, saved):
         f"{saved / 'policy.safetensors'} is damaged, or of another run: its contents cannot be read: SafetensorError("
     )
     (saved / "policy.safetensors").unlink()
-    assert refusal(saved, trainer).startswith(f"{saved} is damaged: FileNotFoundError(")
+    assert refusal(saved, trainer).startswith(f"{saved / 'policy.safetensors'} is missing: ")
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"policy": {}}', b'{"policy": {}, "trainer": 3}', b'{"trainer": {}}'])

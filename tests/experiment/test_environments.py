@@ -71,11 +71,12 @@ def module(tmp_path, monkeypatch):
     forget()
 
 
-def test_a_folder_imports_no_module_unless_it_is_allowed(tiny, module, capsys):
+def test_a_folder_imports_no_module_unless_it_is_allowed(tiny, module, capsys, monkeypatch, tmp_path):
     witness, forget = module
     run = train(tiny(env="their_envs:Theirs-v0", max_steps=60)).run_dir
     assert witness.exists()  # who starts a run says what it imports
     forget()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
     with pytest.raises(ConfigError, match=r"names the environment 'their_envs:Theirs-v0'.*'their_envs' would be"):
         resume(run, max_steps=80)
     with pytest.raises(ValueError, match="allow_import=True"):

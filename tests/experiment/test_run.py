@@ -18,6 +18,8 @@ from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy, save_checkpoint
 from rlfast.experiment.config import RunWarning
+from rlfast.experiment.evaluate import evaluate
+from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_config
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
@@ -38,6 +40,7 @@ def test_the_run_folder_holds_what_it_promises(tiny, run_dir):
         "config.json",
         "metrics.csv",
         "metrics.jsonl",
+        "best",
         "checkpoint",
         "learning_curve.png",
     }
@@ -172,6 +175,10 @@ def test_a_signal_while_the_run_is_saved_at_its_end(tiny, run_dir, monkeypatch, 
     assert not (run_dir / "checkpoint.new").exists()
 
 
+def best(run_dir):
+    return {path.name: path.read_bytes() for path in (run_dir / "best").iterdir()}
+
+
 def metrics(run_dir):
     rows = CSVLogger(run_dir / "metrics.csv").rows(), JSONLLogger(run_dir / "metrics.jsonl").rows()
     return [[{k: v for k, v in row.items() if "time" not in k and "speed" not in k} for row in one] for one in rows]
@@ -211,6 +218,7 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
     assert parameter_hash(run_dir) == parameter_hash(straight.run_dir)
     assert metrics(run_dir) == metrics(straight.run_dir)
     assert scalars(run_dir) == scalars(straight.run_dir)
+    assert best(run_dir) == best(straight.run_dir)
     assert result.test.returns.tolist() == straight.test.returns.tolist()
     with pytest.warns(RunWarning, match="the run had ended at step 200: nothing was left to do"):
         again = resume(run_dir)
@@ -299,11 +307,11 @@ def test_a_run_killed_after_a_checkpoint_goes_on_exactly(tiny, run_dir, tmp_path
     with monkeypatch.context() as patch:
         patch.setattr("rlfast.experiment.training.save_checkpoint", save)
         train(tiny())
-    straight = metrics(run_dir), scalars(run_dir), parameter_hash(run_dir)
+    straight = metrics(run_dir), scalars(run_dir), parameter_hash(run_dir), best(run_dir)
     shutil.rmtree(run_dir / "checkpoint")
     shutil.copytree(kept, run_dir / "checkpoint")
     resume(run_dir)
-    assert (metrics(run_dir), scalars(run_dir), parameter_hash(run_dir)) == straight
+    assert (metrics(run_dir), scalars(run_dir), parameter_hash(run_dir), best(run_dir)) == straight
 
 
 @pytest.mark.pitfall("F10")
@@ -543,6 +551,114 @@ def test_a_return_before_training_does_not_stop_it(tiny, run_dir, monkeypatch):
     assert (result.env_step, result.reached) == (260, True)
     with pytest.warns(RunWarning, match="ended at step 260, where a test reached 7: nothing was left to do"):
         resume(run_dir, max_steps=800)
+
+
+def scripted_tests(monkeypatch, *returns):
+    """Makes tests have these mean returns, the first before training. Returns the weights at each."""
+    coming, weights, test = iter(returns), [], BaseTrainer._test
+
+    def scripted(trainer):
+        stats = test(trainer)
+        weights.append({name: value.clone() for name, value in trainer.policy.named_parameters()})
+        trainer.last_test = replace(stats, returns_stat=replace(stats.returns_stat, mean=next(coming)))
+        return trainer.last_test
+
+    monkeypatch.setattr(BaseTrainer, "_test", scripted)
+    return weights
+
+
+@pytest.mark.parametrize(("returns", "step"), [([1, 9, 3, 8], 100), ([9, 9, 3, 8], 0), ([-9, -8, -7, -6], 200)])
+def test_the_policy_with_the_best_test_is_kept(tiny, run_dir, monkeypatch, returns, step):
+    weights = scripted_tests(monkeypatch, *map(float, returns))
+    result = train(tiny())
+    index = returns.index(max(returns))
+    saved = load_file(run_dir / "best" / "policy.safetensors")
+    assert all(saved[name].equal(value) for name, value in weights[index].items())
+    assert (result.best["mean"], result.best["env_step"]) == (max(returns), step)
+    assert f"best test           {max(returns):.1f} ± " in result.summary()
+    assert f"at step {step}, kept in {run_dir / 'best'}" in result.summary()
+
+
+def test_a_resumed_run_keeps_a_best_policy_that_is_newer_than_its_checkpoint(tiny, run_dir, monkeypatch):
+    stopped_after(tiny(), 90, monkeypatch)
+    edit_test(run_dir, mean=60.0)  # as of a test after the checkpoint, whose environments are not restored exactly
+    kept = best(run_dir)
+    scripted_tests(monkeypatch, 50.0, 20.0, 55.0)
+    result = resume(run_dir)
+    assert best(run_dir) == kept
+    assert (result.best["mean"], result.info.best_reward) == (60.0, 55.0)
+    (run_dir / "best" / "checkpoint.json").write_text("{}")
+    monkeypatch.undo()
+    scripted_tests(monkeypatch, 56.0)
+    assert resume(run_dir, max_steps=208).best["mean"] == 56.0  # in the place of a damaged one
+
+
+def edit_test(run_dir, **changes):
+    path = run_dir / "best" / "checkpoint.json"
+    head = json.loads(path.read_text())
+    head["test"] |= changes
+    path.write_text(json.dumps(head))
+
+
+def test_a_run_of_an_older_version_keeps_its_next_best(tiny, run_dir, monkeypatch):
+    stopped_after(tiny(), 90, monkeypatch)
+    shutil.rmtree(run_dir / "best")
+    scripted_tests(monkeypatch, 1.0, 2.0, 3.0, 1e6)
+    result = resume(run_dir)
+    assert result.best is None
+    assert "best test" not in result.summary()
+    monkeypatch.undo()
+    scripted_tests(monkeypatch, 1e6, 1.0)
+    assert resume(run_dir, max_steps=280).best["mean"] == 1e6
+
+
+def test_a_run_that_begins_anew_has_no_best_policy_of_the_old_one(tiny, run_dir, monkeypatch):
+    train(tiny())
+    edit_test(run_dir, mean=1e9)
+    shutil.rmtree(run_dir / "checkpoint")
+    (run_dir / "metrics.csv").unlink()
+    with pytest.warns(RunWarning, match="it begins anew"):
+        result = resume(run_dir)
+    assert result.best["mean"] < 1e6
+
+
+def test_a_best_policy_that_cannot_be_written_stops_nothing(tiny, run_dir, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rlfast.experiment.training.save_policy", full)
+    with pytest.warns(RunWarning, match=r"the best policy, of step 0, could not be written to .*best: .*No space left"):
+        result = train(tiny())
+    assert (result.env_step, result.best) == (200, None)
+    assert not (run_dir / "best").exists()
+
+
+def test_a_folder_may_be_a_text(tiny, run_dir, tmp_path):
+    train(tiny(max_steps=40))
+    assert resume(str(run_dir), max_steps=60).env_step == 60
+    assert len(evaluate(str(run_dir), 2).returns) == 2
+    assert read_config(str(run_dir)).max_steps == 60
+    assert gather(str(run_dir), 10, str(tmp_path / "rows")).n_collected_steps == 10
+
+
+@pytest.mark.parametrize("name", ["policy.safetensors", "training_state.json", "buffer.snapshot"])
+def test_a_missing_file_of_a_checkpoint_is_named(tiny, run_dir, name):
+    train(tiny(max_steps=40))
+    (run_dir / "checkpoint" / name).unlink()
+    with pytest.raises(ConfigError, match=rf"checkpoint.{name} is missing: the checkpoint is incomplete"):
+        resume(run_dir, max_steps=60)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny, run_dir, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"file.run cannot be made: Not a directory; choose another --run-dir"):
+        train(tiny(run_dir=tmp_path / "file" / "run"))
+    train(tiny(max_steps=40))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ConfigError, match="cannot be written to: copy the run to a folder of yours, and resume it"):
+        resume(run_dir, max_steps=60)
+    with pytest.raises(ConfigError, match="new cannot be written to: choose another --run-dir"):
+        train(tiny(run_dir=tmp_path / "new"))
 
 
 @pytest.mark.parametrize("storage", ["ram", "lz4", "zstd"])

@@ -15,6 +15,7 @@ with needed_by("rlfast.experiment"):
 
 if TYPE_CHECKING:
     from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
+    from rlfast.experiment.evaluate import load
     from rlfast.experiment.run import RunResult, resume, train
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "DQNConfig",
     "RunConfig",
     "RunResult",
+    "load",
     "load_checkpoint",
     "load_policy",
     "resume",
@@ -31,8 +33,13 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    **dict.fromkeys(("load_checkpoint", "load_policy", "save_checkpoint"), "checkpoint"),
+    "load": "evaluate",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "checkpoint" if name.startswith(("load", "save")) else "run"
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'run')}"), name)

@@ -17,7 +17,9 @@ from safetensors import SafetensorError
 from safetensors import numpy as arrays_file
 from safetensors import torch as tensors_file
 
+from rlfast.data.collect.state import wrapper_states
 from rlfast.data.plain_data import WRONG_DATA, pack, summary, unpack
+from rlfast.policy.components import training_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,29 +63,75 @@ def save_checkpoint(
     :raises ValueError: if a weight is NaN.
     """
     folder = Path(folder)
-    state = trainer.policy.state_dict()
-    _check_weights(state, trainer.policy, "the policy")
-    extra = {name: value for name, value in state.items() if name.endswith(_EXTRA)}
-    weights = {name: _cpu_copy(value) for name, value in state.items() if name not in extra}
-    text, arrays = pack({"policy": extra, "trainer": trainer.state_dict()})
-    contents = {_WEIGHTS: tensors_file.save(weights), _STATE: text.encode(), _ARRAYS: arrays_file.save(arrays)}
-    head = {
+    contents = _contents(trainer.policy, trainer.state_dict())
+    head = _head(trainer, contents, buffer=save_buffer, over=trainer.is_over)
+
+    def save_buffers(fresh: Path) -> None:
+        for name, buffer in _buffers_of(trainer).items() if save_buffer else ():
+            buffer.save(fresh / name, allow_pickle=allow_pickle)
+
+    _replace_folder(folder, contents, head, save_buffers)
+
+
+def save_policy(folder: Path | str, trainer: BaseTrainer) -> None:
+    """Writes the policy of a trainer, and what its observations are normalized by. It replaces an old folder once it is
+    complete. :func:`load_policy` reads it, and training cannot be resumed from it.
+
+    ``checkpoint.json`` also has the return of the trainer's newest test, for which it is kept.
+
+    :param folder: the folder, which is made or replaced.
+    :param trainer: the trainer.
+    :raises OSError: if writing fails. The old folder is unchanged then, and after the other errors.
+    :raises TypeError: if a part of the state is not plain data.
+    :raises ValueError: if a weight is NaN.
+    """
+    collector = trainer.test_collector
+    wrappers = [] if collector is None else wrapper_states(collector.env)
+    contents = _contents(trainer.policy, {"collectors": [None, {"wrappers": wrappers}]})
+    returns = None if trainer.last_test is None else trainer.last_test.returns_stat
+    test = None if returns is None else {"mean": float(returns.mean), "std": float(returns.std), "epoch": trainer.epoch}
+    _replace_folder(Path(folder), contents, _head(trainer, contents, buffer=False, policy_only=True, test=test))
+
+
+def _contents(policy: BasePolicy, state: dict[str, Any]) -> dict[str, bytes]:
+    """Returns the contents of the files of a policy and of the state of its trainer, by name."""
+    own = policy.state_dict()
+    _check_weights(own, policy, "the policy")
+    extra = {name: value for name, value in own.items() if name.endswith(_EXTRA)}
+    weights = {name: _cpu_copy(value) for name, value in own.items() if name not in extra}
+    text, arrays = pack({"policy": extra, "trainer": state})
+    return {_WEIGHTS: tensors_file.save(weights), _STATE: text.encode(), _ARRAYS: arrays_file.save(arrays)}
+
+
+def _head(trainer: BaseTrainer, contents: dict[str, bytes], **more: Any) -> dict[str, Any]:
+    return {
         "version": VERSION,
         "policy": type(trainer.policy).__qualname__,
         "trainer": type(trainer).__qualname__,
         **{name: getattr(trainer, name) for name in _COUNTERS},
-        "buffer": save_buffer,
+        **more,
         "checksums": {name: zlib.crc32(content) for name, content in contents.items()},
     }
+
+
+def _replace_folder(
+    folder: Path, contents: dict[str, bytes], head: dict[str, Any], write_more: Callable[[Path], None] | None = None
+) -> None:
+    """Writes a folder beside the old one, which it then replaces.
+
+    :param folder: the folder.
+    :param contents: the contents of its files, by name.
+    :param head: its header, which is written last.
+    :param write_more: writes further files into the folder that it is given.
+    """
     fresh, old = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
         fresh.mkdir(parents=True)
         for name, content in contents.items():
             _write(fresh / name, content)
-        if save_buffer:
-            for name, buffer in _buffers_of(trainer).items():
-                buffer.save(fresh / name, allow_pickle=allow_pickle)
+        if write_more is not None:
+            write_more(fresh)
         _write(fresh / _HEAD, (json.dumps(head, indent=2) + "\n").encode())
         _sync(fresh)
     except BaseException:
@@ -112,6 +160,8 @@ def load_checkpoint(folder: Path | str, trainer: BaseTrainer, *, allow_pickle: b
     :raises ValueError: if it is damaged, or of another version, algorithm, network, trainer or buffer.
     """
     folder, head = _open(folder)
+    if head.get("policy_only"):
+        raise ValueError(f"{folder} holds a policy alone: load_policy reads it, and training resumes from a checkpoint")
     _check_kind(folder, head, policy=trainer.policy, trainer=trainer)
     weights, state = _weights(folder, head, trainer.policy), _state(folder, head)
     restorations = []
@@ -137,15 +187,19 @@ def load_checkpoint(folder: Path | str, trainer: BaseTrainer, *, allow_pickle: b
 def load_policy(folder: Path | str, policy: BasePolicy) -> dict[str, Any]:
     """Restores only the policy of a checkpoint, to act or to learn from new data.
 
+    :func:`rlfast.load` makes the policy of a run by itself.
+
     :param folder: the folder of the checkpoint.
-    :param policy: a policy of the same structure.
+    :param policy: a policy of the same structure. One without optimizers, which only acts, takes the weights that it
+        has; the state of optimizers, and networks that only learning needs, are left out.
     :return: the counters of the run: ``epoch``, ``env_step``, ``gradient_step``.
     :raises FileNotFoundError: if there is no checkpoint.
     :raises ValueError: if it is damaged, or of another version, algorithm or network.
     """
     folder, head = _open(folder)
     _check_kind(folder, head, policy=policy)
-    new = _weights(folder, head, policy) | _state(folder, head)["policy"]
+    acts_only = not training_state.find(policy).optimizers
+    new = _weights(folder, head, policy, subset=acts_only) | _state(folder, head)["policy"]
     with _policy_put_back(policy), _naming_file(folder, "the policy's state does not fit"):
         policy.load_state_dict(new)
         _check_optimizers(policy)
@@ -165,6 +219,24 @@ def load_wrappers(folder: Path | str) -> list[dict[str, Any]]:
     with _naming_file(folder / _STATE, "it has no state of test environments"):
         states: list[dict[str, Any]] = state["trainer"]["collectors"][1]["wrappers"]
     return states
+
+
+def read_test(folder: Path | str) -> dict[str, Any] | None:
+    """Returns what a folder of :func:`save_policy` says of the test for which the policy was kept.
+
+    :param folder: the folder.
+    :return: ``mean`` and ``std`` of the returns, ``epoch``, ``env_step`` and ``gradient_step``; None if there is no
+        such folder.
+    :raises ValueError: if it is damaged.
+    """
+    try:
+        folder, head = _open(folder)
+    except FileNotFoundError:
+        return None
+    test, kinds = head.get("test"), {"mean": float, "std": float, "epoch": int}
+    if not isinstance(test, dict) or any(type(test.get(name)) is not kind for name, kind in kinds.items()):
+        raise ValueError(f"{folder / _HEAD} is damaged: it has no test")
+    return {**{name: head[name] for name in _COUNTERS}, **test}
 
 
 def load_normalization(folder: Path | str) -> dict[str, Any]:
@@ -236,21 +308,31 @@ def _check_kind(folder: Path, head: dict[str, Any], **ours: object) -> None:
 
 
 def _read(folder: Path, head: dict[str, Any], name: str) -> bytes:
-    try:
-        content = (folder / name).read_bytes()
-    except FileNotFoundError as error:
-        raise ValueError(f"{folder} is damaged: {error!r}") from error
+    _check_present(folder / name)
+    content = (folder / name).read_bytes()
     if zlib.crc32(content) != head["checksums"].get(name):
         raise ValueError(f"{folder / name} is damaged: its checksum differs")
     return content
 
 
-def _weights(folder: Path, head: dict[str, Any], policy: BasePolicy) -> dict[str, torch.Tensor]:
-    """Returns the weights, after checking that they fit the policy."""
+def _check_present(path: Path) -> None:
+    if not path.is_file():
+        raise ValueError(f"{path} is missing: the checkpoint is incomplete; put the file back, or use another copy")
+
+
+def _weights(
+    folder: Path, head: dict[str, Any], policy: BasePolicy, *, subset: bool = False
+) -> dict[str, torch.Tensor]:
+    """Returns the weights, after checking that they fit the policy.
+
+    :param subset: whether the policy may have fewer than the folder: those are left out.
+    """
     content = _read(folder, head, _WEIGHTS)
     with _naming_file(folder / _WEIGHTS):
         weights = tensors_file.load(content)
     ours = {name: value for name, value in policy.state_dict().items() if not name.endswith(_EXTRA)}
+    if subset:
+        weights = {name: value for name, value in weights.items() if name in ours}
     if weights.keys() != ours.keys():
         names = sorted(weights.keys() ^ ours.keys())
         raise ValueError(f"{folder} is of another network: only one of the two has {', '.join(names[:5])}")
@@ -336,6 +418,7 @@ def _put_back(trainer: BaseTrainer) -> Iterator[None]:
 
 def _restoration(path: Path, ours: Any, *, allow_pickle: bool) -> Callable[[], None]:
     """Reads and checks a buffer, and returns a function that restores it."""
+    _check_present(path)
     if hasattr(ours, "prepare_restore"):  # a buffer in other processes
         restore: Callable[[], None] = ours.prepare_restore(path)
         return restore

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import pkgutil
 import warnings
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,13 +13,14 @@ import gymnasium as gym
 
 from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
 from rlfast.env.atari import AtariEnv, make_atari_vec
+from rlfast.env.errors import EnvFailure
 from rlfast.env.registry import can_be_native, make_vec
 from rlfast.env.specs import find_spec, is_atari, make_registered
 from rlfast.experiment.config import RunWarning, stream_seed
 from rlfast.experiment.networks.encoder import is_image
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from collections.abc import Sequence as Places
 
     from rlfast.env import BaseVectorEnv
@@ -52,7 +55,26 @@ def wrappers_of(config: RunConfig) -> list[Callable[[Any], gym.Env[Any, Any]]]:
     :param config: the settings of the run.
     """
     places = getattr(config, "observe", ())
-    return [partial(PartialObservation, places=places)] if places else []
+    own = [partial(PartialObservation, places=places)] if places else []
+    return [*own, *map(_wrapper, config.wrappers)]
+
+
+def _wrapper(name: str) -> Callable[[Any], gym.Env[Any, Any]]:
+    """Returns the wrapper that a setting names.
+
+    :param name: ``module:NAME``.
+    :raises ValueError: if there is no such module, or it has no such name.
+    """
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise ValueError(f"--wrappers takes MODULE:NAME, such as gymnasium.wrappers:FlattenObservation, got {name!r}")
+    try:
+        wrapper: Any = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"--wrappers {name} cannot be found: {error}") from error
+    if not callable(wrapper):
+        raise ValueError(f"--wrappers {name} must be a class or a function of an environment, got {wrapper!r:.100}")
+    return wrapper  # type: ignore[no-any-return]  # the environment is checked when it is made
 
 
 def make_env(config: RunConfig, *, training: bool, render_mode: str | None = None) -> gym.Env[Any, Any]:
@@ -65,16 +87,40 @@ def make_env(config: RunConfig, *, training: bool, render_mode: str | None = Non
     """
     env: gym.Env[Any, Any]
     if is_atari(config.env):
+        _check_atari(config)
         env = AtariEnv(config.env, episodic_life=training, clip_rewards=training, render_mode=cast("Any", render_mode))
     else:
         given: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
-        env = make_registered(find_spec(config.env), **given)
+        with _naming_arguments(config):
+            env = make_registered(find_spec(config.env), **config.env_kwargs | given)
     for wrapper in wrappers_of(config):
         env = wrapper(env)
     return env
 
 
+@contextmanager
+def _naming_arguments(config: RunConfig) -> Iterator[None]:
+    """Turns the TypeError of an environment that does not take its arguments into a ValueError that names them."""
+    try:
+        yield
+    except (TypeError, EnvFailure) as error:
+        cause = error.__cause__ if isinstance(error, EnvFailure) else error
+        if not (config.env_kwargs and isinstance(cause, TypeError)):
+            raise
+        raise ValueError(f"{config.env} does not take --env-kwargs {config.env_kwargs}: {cause}") from error
+
+
+def _check_atari(config: RunConfig) -> None:
+    """Refuses arguments and wrappers of Atari games: they have a preprocessing of their own."""
+    if config.env_kwargs or config.wrappers:
+        raise ValueError(
+            f"{config.env} is preprocessed as Atari games are: leave out --env-kwargs and --wrappers, or register an "
+            "environment of your own that has them"
+        )
+
+
 def _make_atari_envs(config: RunConfig, number: int, *, training: bool) -> BaseVectorEnv:
+    _check_atari(config)
     if config.backend == "native":
         raise ValueError(f"{config.env} cannot be native: there is no {config.env} in Rust; choose another backend")
     placed = config.backend != "auto" and config.env_backend not in ("envpool", "ale-vector")  # these have threads
@@ -135,10 +181,11 @@ def make_envs(config: RunConfig, name: str, first: int = 0) -> BaseVectorEnv:
     if is_atari(config.env):
         envs = _make_atari_envs(config, number, training=name == "train")
     else:
-        backend, wrappers = config.backend, wrappers_of(config)
+        backend, wrappers, given = config.backend, wrappers_of(config), config.env_kwargs
         if backend == "auto":
-            backend = "native" if can_be_native(config.env) and not wrappers else "in-process"
-        envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers)
+            backend = "native" if can_be_native(config.env) and not wrappers and not given else "in-process"
+        with _naming_arguments(config):
+            envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers, **given)
     seed_envs(envs, env_seed(config, name), name, first)
     space = envs.single_observation_space
     shape = space.shape or ()

@@ -1,22 +1,32 @@
-"""Evaluation of a trained policy, and videos of it."""
+"""Loading and evaluation of a trained policy, and videos of it."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
+import os
+import sys
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
+import torch
 
+from rlfast.data import Batch
 from rlfast.data.collect.collector import Collector
+from rlfast.data.plain_data import summary
+from rlfast.env import VectorEnvNormObs
 from rlfast.experiment.build import build, explore_in_tests, on_this_machine
 from rlfast.experiment.checkpoint import load_normalization, load_policy, load_wrappers
-from rlfast.experiment.config import stream_seed
+from rlfast.experiment.config import check_outside, stream_seed
 from rlfast.experiment.declaration import read_declaration
-from rlfast.experiment.run_dir import check_env, read_beyond, read_config
+from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config
+from rlfast.policy import ActingPolicy
+from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from rlfast.data.stats import CollectStats
     from rlfast.experiment.config import RunConfig
@@ -24,27 +34,151 @@ if TYPE_CHECKING:
     from rlfast.policy import BasePolicy
 
 
+class _AgentPolicy(ActingPolicy):
+    """The policy of a run, which takes observations as its environment returns them."""
+
+    def __init__(self, policy: ActingPolicy, prepare: Callable[[Any], Any]) -> None:
+        names = ("action_space", "action_scaling", "action_bound_method")
+        super().__init__(**{name: getattr(policy, name) for name in names})
+        self.policy = policy
+        self._prepare = prepare
+
+    def forward(self, batch: Any, state: Any = None, **kwargs: Any) -> Any:
+        return self.policy(Batch(obs=self._prepare(batch.obs), info=batch.get("info", {})), state, **kwargs)
+
+    def map_action(self, act: Any) -> Any:
+        return self.policy.map_action(act)
+
+    def map_action_inverse(self, act: Any) -> Any:
+        return self.policy.map_action_inverse(act)
+
+    def exploration_noise(self, act: Any, batch: Any) -> Any:
+        return self.policy.exploration_noise(act, Batch(obs=self._prepare(batch.obs), info=batch.get("info", {})))
+
+    def seed(self, seed: int) -> None:
+        super().seed(seed)
+        self.policy.seed(seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """The policy of a run's checkpoint, with what is needed to let it act in environments."""
+
+    policy: BasePolicy
+    """The policy, in evaluation mode."""
+    config: RunConfig
+    """The settings of the run, for one environment."""
+    declaration: Declaration
+    """Makes what the settings do not say."""
+    statistics: Sequence[dict[str, Any]] | None
+    """The states of wrappers of test environments; None without such wrappers."""
+
+
+def load(
+    run_dir: str | os.PathLike[str], *, best: bool = False, device: str | None = None, allow_import: bool = False
+) -> ActingPolicy:
+    """Returns the policy of a run, ready to act.
+
+    ``policy.compute_action(obs)`` chooses the action for one observation, as the environment returns it: of
+    ``gymnasium.make(ENV)``, for Atari games of :class:`rlfast.env.AtariEnv`. Normalization of observations and
+    ``--observe`` are applied as in the run; ``--wrappers`` are not: put them around your environment (and see there to
+    ``--observe``). For several observations, and for the hidden state of a recurrent policy,
+    call ``policy(Batch(obs=obs, info={}), state)`` and ``policy.map_action``; a :class:`~rlfast.data.Collector` does
+    both. To continue training, use :func:`resume`.
+
+    One environment of the run is made and closed, to find out its spaces. Random streams of the process do not move.
+
+    :param run_dir: folder of the run.
+    :param best: whether the policy is the one with the best test, and not that of the end of training. Default: False.
+    :param device: device of the policy. Default: that of the run, or the CPU, with a warning, if this machine does not
+        have it.
+    :param allow_import: whether modules that the folder names may be imported, such as that of an environment
+        ``"module:Env-v0"``. Default: False, which allows those that a run of yours has named on this machine.
+    :return: the policy, in evaluation mode: without exploration noise, and with its own random streams.
+    :raises FileNotFoundError: if there is no such run, or it has no checkpoint.
+    :raises ValueError: if the run or its checkpoint cannot be used, or a module would have to be imported.
+    :raises gymnasium.error.Error: if the environment does not exist.
+    """
+    streams, threads = global_random_state(), torch.get_num_threads()
+    try:
+        agent = read_agent(Path(run_dir), best=best, device=device, allow_import=allow_import)
+        agent.policy.seed(stream_seed(agent.config.seed, "policy/eval"))
+        places = () if agent.config.wrappers else getattr(agent.config, "observe", ())
+        norms = _normalizations(agent)
+    finally:
+        set_global_random_state(streams)
+        torch.set_num_threads(threads)
+    if not norms and not places:
+        return agent.policy
+
+    def prepare(obs: Any) -> Any:
+        obs = np.asarray(obs)[..., [*places]] if places else np.asarray(obs)
+        for normalize in norms:
+            obs = normalize(obs)
+        return obs
+
+    return _AgentPolicy(agent.policy, prepare).eval()
+
+
+def read_agent(run_dir: Path, *, best: bool, device: str | None, allow_import: bool) -> Agent:
+    """Returns the policy of a run; see :func:`load` for the parameters and errors. It seeds the process's streams."""
+    config = replace(on_this_machine(read_config(run_dir), device), num_envs=1, progress=False)
+    check_outside(run_dir, minimal_config(config), allow=allow_import)
+    declaration = read_declaration(run_dir, read_beyond(run_dir), allow_import=allow_import)
+    folder = run_dir / (BEST if best else CHECKPOINT)
+    if best and not folder.is_dir():
+        raise FileNotFoundError(
+            f"{run_dir} has no best policy: it was not tested, or began with an older rlfast; its newest policy is in "
+            f"{run_dir / CHECKPOINT}"
+        )
+    parts = build(minimal_config(replace(config, eval_envs=1)), declaration)
+    parts.close()
+    load_policy(folder, parts.policy)
+    parts.policy.eval()
+    statistics = None
+    if config.normalize_obs:
+        statistics = [load_normalization(folder)]
+    if declaration.beyond:
+        statistics = load_wrappers(folder)
+    return Agent(policy=parts.policy, config=config, declaration=declaration, statistics=statistics)
+
+
+def _normalizations(agent: Agent) -> list[Callable[[Any], Any]]:
+    """Returns the functions that normalize observations in the run, in the order of their application."""
+    if not agent.statistics:
+        return []
+    found: list[Callable[[Any], Any]] = []
+    with closing(agent.declaration.evaluation(agent.config, 1, agent.statistics)) as envs:
+        layer: Any = envs
+        while layer is not None:
+            if isinstance(layer, VectorEnvNormObs):
+                found.insert(0, layer.normalized)
+            layer = vars(layer).get("venv")
+    return found
+
+
 def evaluate(
-    run_dir: Path,
+    run_dir: str | os.PathLike[str],
     episodes: int = 100,
     *,
+    best: bool = False,
     seed: int | None = None,
     video: Path | None = None,
     device: str | None = None,
     allow_import: bool = False,
 ) -> CollectStats:
-    """Plays new episodes with the policy in a run's checkpoint, without exploration.
+    """Plays new episodes with the policy of a run, without exploration.
 
     Their seeds differ from those of the run's training and test environments. The same call gives the same returns.
 
     :param run_dir: folder of the run.
     :param episodes: number of episodes, played in as many environments as the run's tests have.
+    :param best: as for :func:`load`.
     :param seed: seed of the environments; None for that of the run.
     :param video: a folder for a video of one more episode; needs ``pip install 'rlfast[video]'`` and the libraries with
         which the environment renders.
-    :param device: device of the policy. Default: that of the run, or the CPU, with a warning, if this machine does not
-        have it.
-    :param allow_import: whether the module in an id such as ``"module:Env-v0"`` may be imported, which runs it.
+    :param device: as for :func:`load`.
+    :param allow_import: as for :func:`load`.
     :return: the statistics of the episodes.
     :raises FileNotFoundError: if there is no such run, or it has no checkpoint.
     :raises ValueError: if the run or its checkpoint cannot be used, ``episodes`` is not positive, ``seed`` is negative,
@@ -56,50 +190,38 @@ def evaluate(
         raise ValueError(f"episodes must be at least 1, got {episodes}")
     if seed is not None and seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
-    given = on_this_machine(read_config(run_dir), device)
-    check_env(run_dir, given.env, allow_import=allow_import)
-    config = replace(given, num_envs=1, eval_envs=1, progress=False)
-    number = min(episodes, given.eval_envs)
-    declaration = read_declaration(run_dir, read_beyond(run_dir), allow_import=allow_import)
-    parts = build(minimal_config(config), declaration)
-    try:
-        load_policy(run_dir / "checkpoint", parts.policy)
-        parts.policy.eval()
-        root = config.seed if seed is None else seed
-        seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]
-        statistics = [load_normalization(run_dir / "checkpoint")] if config.normalize_obs else None
-        if declaration.beyond:
-            statistics = load_wrappers(run_dir / "checkpoint")
-        noise = explore_in_tests(config, parts.policy)
-        parts.policy.seed(stream_seed(root, "policy/eval"))
-        envs = declaration.evaluation(config, number, statistics)
-        with Collector(parts.policy, envs, exploration_noise=noise) as collector:
-            collector.reset_env({"seed": seeds})
-            stats = collector.evaluate(episodes)
-        if video is not None:
-            _film(parts.policy, declaration, config, statistics, stream_seed(root, "env/video"), video)
-    finally:
-        parts.close()
+    agent = read_agent(Path(run_dir), best=best, device=device, allow_import=allow_import)
+    config, declaration = agent.config, agent.declaration
+    number, root = min(episodes, config.eval_envs), config.seed if seed is None else seed
+    seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]
+    noise = explore_in_tests(config, agent.policy)
+    agent.policy.seed(stream_seed(root, "policy/eval"))
+    envs = declaration.evaluation(config, number, agent.statistics)
+    with Collector(agent.policy, envs, exploration_noise=noise) as collector:
+        collector.reset_env({"seed": seeds})
+        stats = collector.evaluate(episodes)
+    if video is not None:
+        _film(agent, stream_seed(root, "env/video"), Path(video))
     return stats
 
 
 def minimal_config(config: Any) -> Any:
-    """Returns the settings with the smallest buffer, without data, in one process."""
+    """Returns the settings with the smallest buffer, in memory, without data, in one process."""
     config = replace(config, ray=None, collectors=1, shards=1, learners=1)
     if hasattr(config, "data"):
-        return replace(config, data=None)
-    return replace(config, buffer_size=1) if hasattr(config, "buffer_size") else config
+        config = replace(config, data=None)
+    return replace(config, buffer_size=1, storage="ram") if hasattr(config, "buffer_size") else config
 
 
-def _film(
-    policy: BasePolicy, declaration: Declaration, config: RunConfig, statistics: Any, seed: int, folder: Path
-) -> None:
+def _film(agent: Agent, seed: int, folder: Path) -> None:
+    policy, declaration, config = agent.policy, agent.declaration, agent.config
+
     def film() -> gym.Env[Any, Any]:
         env = declaration.environment(config, "rgb_array")
         return gym.wrappers.RecordVideo(env, str(folder), episode_trigger=lambda _: True, disable_logger=True)
 
     try:
-        envs, noise = declaration.evaluation(config, 1, statistics, film), explore_in_tests(config, policy)
+        envs, noise = declaration.evaluation(config, 1, agent.statistics, film), explore_in_tests(config, policy)
         with Collector(policy, envs, exploration_noise=noise) as collector:
             collector.evaluate(1, gym_reset_kwargs={"seed": seed})
     except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium
@@ -108,3 +230,11 @@ def _film(
         raise ImportError(
             'a film needs libraries that are missing; install them: pip install "rlfast[video]"'
         ) from error
+    except Exception as error:  # of simulators and of OpenGL: mujoco's is no subclass of any other
+        if isinstance(error, gym.error.Error | OSError):
+            raise
+        with suppress(OSError):
+            folder.rmdir()
+        headless = "mujoco" in sys.modules and "MUJOCO_GL" not in os.environ
+        advice = ": without a display, MuJoCo needs the environment variable MUJOCO_GL=egl, or osmesa" * headless
+        raise ValueError(f"{config.env} cannot be filmed{advice} ({summary(error)})") from error

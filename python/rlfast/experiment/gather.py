@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
-from rlfast.experiment.build import build, on_this_machine
-from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.environments import make_envs
-from rlfast.experiment.evaluate import minimal_config
-from rlfast.experiment.run_dir import check_env, read_beyond, read_config
+from rlfast.experiment.evaluate import read_agent
+from rlfast.experiment.run_dir import read_beyond
 from rlfast.policy import RandomPolicy
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import os
 
     from rlfast.data.stats import CollectStats
     from rlfast.policy import BasePolicy
 
 
 def gather(
-    run_dir: Path,
+    run_dir: str | os.PathLike[str],
     steps: int,
-    out: Path,
+    out: str | os.PathLike[str],
     *,
+    best: bool = False,
     eps: float = 0.0,
     noise: float = 0.0,
     seed: int | None = None,
@@ -39,10 +39,11 @@ def gather(
     :param run_dir: folder of the run.
     :param steps: number of transitions.
     :param out: the file: a snapshot of a buffer, or HDF5 of Tianshou's layout if it ends with ``.hdf5`` or ``.h5``.
+    :param best: as for :func:`rlfast.load`.
     :param eps: probability of a random action. Default: 0.
     :param noise: standard deviation of normal noise on continuous actions, where these reach from -1 to 1. Default: 0.
     :param seed: seed of environments and of random actions; None for that of the run.
-    :param allow_import: whether the module in an id such as ``"module:Env-v0"`` may be imported, which runs it.
+    :param allow_import: as for :func:`rlfast.load`.
     :return: the statistics of the episodes.
     :raises FileNotFoundError: if there is no such run, it has no checkpoint, or the folder of ``out`` does not exist.
     :raises IsADirectoryError: if ``out`` is a folder.
@@ -50,23 +51,18 @@ def gather(
     """
     if steps < 1 or not 0 <= eps <= 1 or not noise >= 0:
         raise ValueError(f"steps must be positive, eps in [0, 1] and noise not negative, got {steps}, {eps}, {noise}")
+    run_dir, out = Path(run_dir), Path(out)
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent}")
     if out.is_dir():
         raise IsADirectoryError(f"{out} is a folder: give the name of a file")
-    config = on_this_machine(read_config(run_dir), None)
-    check_env(run_dir, config.env, allow_import=allow_import)
     if beyond := read_beyond(run_dir):
         raise ValueError(f"{run_dir} was declared by Python objects ({'; '.join(beyond)}): gather in a script")
-    if config.normalize_obs:
+    agent = read_agent(run_dir, best=best, device=None, allow_import=allow_import)
+    if agent.statistics:
         raise ValueError("the policy sees scaled observations, and data need those of the environment")
-    parts = build(minimal_config(replace(config, progress=False, num_envs=1)))
-    try:
-        load_policy(run_dir / "checkpoint", parts.policy)
-        root = config.seed if seed is None else seed
-        return _play(parts.policy, replace(config, seed=stream_seed(root, "gather")), steps, out, eps, noise)
-    finally:
-        parts.close()
+    root = agent.config.seed if seed is None else seed
+    return _play(agent.policy, replace(agent.config, seed=stream_seed(root, "gather")), steps, out, eps, noise)
 
 
 def _play(policy: BasePolicy, config: Any, steps: int, out: Path, eps: float, noise: float) -> CollectStats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import traceback
 import warnings
 from contextlib import ExitStack, suppress
@@ -14,15 +16,18 @@ import gymnasium as gym
 from rlfast.data.buffer.store.columns import PACKED
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.build import build, on_this_machine
-from rlfast.experiment.checkpoint import load_checkpoint
-from rlfast.experiment.config import DataConfig, RunWarning
+from rlfast.experiment.checkpoint import load_checkpoint, read_test
+from rlfast.experiment.config import DataConfig, RunWarning, check_cluster, check_outside, remember
 from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
 from rlfast.experiment.report.result import RunResult, place
 from rlfast.experiment.report.unused import unused_settings
 from rlfast.experiment.run_dir import (
-    check_env,
+    BEST,
+    CHECKPOINT,
+    ERROR_LOG,
     check_files,
+    check_writable,
     make_run_dir,
     only_process,
     read_beyond,
@@ -30,7 +35,7 @@ from rlfast.experiment.run_dir import (
     replace_file,
     write_config,
 )
-from rlfast.experiment.training import CHECKPOINT, CheckpointSaver, make_loggers, make_trainer, train_to_end
+from rlfast.experiment.training import CheckpointSaver, make_loggers, make_trainer, train_to_end
 from rlfast.utils.logger import CSVLogger
 
 if TYPE_CHECKING:
@@ -80,6 +85,7 @@ def train(
             config = replace(config, run_dir=run_dir)
             write_config(run_dir, config, algorithm.name, declaration.beyond)
             declaration.save(run_dir)
+            remember(config)
             made.pop_all()
     except _CANNOT_RUN as error:
         raise ConfigError(str(error)) from error
@@ -98,7 +104,7 @@ def _check_storage(config: RunConfig) -> None:
 
 
 def resume(
-    run_dir: Path,
+    run_dir: str | os.PathLike[str],
     *,
     allow_import: bool = False,
     make_parts: Callable[[RunConfig, Declaration], Parts] = build,
@@ -111,20 +117,24 @@ def resume(
     and a run from a device that this machine does not have continues on the CPU.
 
     :param run_dir: the folder of the run.
-    :param allow_import: whether the module in an environment's id such as ``"module:Env-v0"`` may be imported, and the
-        objects of a declaration unpickled, which runs code that the folder names.
+    :param allow_import: whether the folder is trusted: the module in an environment's id such as ``"module:Env-v0"``
+        may be imported, and the objects of a declaration unpickled, which runs code that the folder names. Default:
+        False, which allows only what a run of yours has named on this machine.
     :param make_parts: makes the parts of the run.
-    :param changes: settings to change, such as ``max_steps`` or ``device``.
+    :param changes: settings to change, such as ``max_steps`` or ``device``. A Ray cluster must be named here: the
+        run does not connect to the one in its settings by itself.
     :return: the result.
     :raises ConfigError: if there is no such run, its checkpoint cannot be used, or a change is not possible; nothing
         was started then.
     """
+    run_dir = Path(run_dir)
     try:
         config = replace(read_config(run_dir), run_dir=run_dir, **changes)
-        if "env" not in changes:
-            check_env(run_dir, config.env, allow_import=allow_import)
+        check_outside(run_dir, config, allow=allow_import, asked=changes)
+        check_cluster(run_dir, config, changes)
         here = on_this_machine(config, changes.get("device"))
         check_files(run_dir)
+        check_writable(run_dir, "copy the run to a folder of yours, and resume it there")
         saved = any((run_dir / name).exists() for name in (CHECKPOINT, CHECKPOINT + ".old"))
         if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):
             raise FileNotFoundError(f"the checkpoint of {run_dir} is gone: put it back, or start another run")
@@ -160,7 +170,7 @@ def _run_and_close(
         raise
     except Exception as error:
         with suppress(OSError):  # the disk may be full
-            replace_file(run_dir / "error.log", traceback.format_exc().encode())
+            replace_file(run_dir / ERROR_LOG, traceback.format_exc().encode())
             error.add_note(f"(traceback in {run_dir / 'error.log'})")
         raise
     finally:
@@ -171,6 +181,8 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
     if checkpoint is None:  # removes the logs of a run that was stopped before its first checkpoint
         for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
             path.unlink(missing_ok=True)
+        shutil.rmtree(run_dir / BEST, ignore_errors=True)
+    (run_dir / ERROR_LOG).unlink(missing_ok=True)  # of an earlier part of the run
     declaration = parts.declaration
     logger = make_loggers(run_dir, config, declaration)
     try:
@@ -194,6 +206,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         info=trainer.info(),
         env_step=trainer.env_step,
         test=trainer.last_test,
+        best=read_test(saver.best),
         interrupted=interrupt.aborted or (interrupt.happened and not trainer.is_over),
         unsaved="it was interrupted at once" if interrupt.aborted else saver.failure,
     )

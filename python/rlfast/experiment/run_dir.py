@@ -7,15 +7,12 @@ import os
 import platform
 import re
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
-
-import gymnasium as gym
-import numpy as np
-import torch
 
 from rlfast._core import __version__
 from rlfast.data.plain_data import WRONG_DATA, summary
@@ -33,6 +30,16 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
 
 
+CHECKPOINT = "checkpoint"
+"""Name of the folder of the checkpoint, in the run's folder."""
+
+BEST = "best"
+"""Name of the folder of the policy with the best test, in the run's folder."""
+
+ERROR_LOG = "error.log"
+"""Name of the file with the traceback of an error that ended the run, in the run's folder."""
+
+
 def make_run_dir(config: RunConfig, algorithm: str) -> Path:
     """Makes the folder of a run: ``run_dir`` of the settings, or ``runs/ALGO-ENV-seedSEED``, with a number if it
     exists, and dashes for slashes and colons.
@@ -45,17 +52,64 @@ def make_run_dir(config: RunConfig, algorithm: str) -> Path:
     if config.run_dir is not None:
         if config.run_dir.exists() and (not config.run_dir.is_dir() or any(config.run_dir.iterdir())):
             raise FileExistsError(f"{config.run_dir} is not empty: choose another --run-dir, or delete it")
-        config.run_dir.mkdir(parents=True, exist_ok=True)
+        _make_folder(config.run_dir, exist_ok=True)
         return config.run_dir
     name = f"{algorithm}-{re.sub('[/:]', '-', config.env)}-seed{config.seed}"  # TensorBoard reads a colon as its own
     for number in count(1):
         run_dir = Path("runs", name if number == 1 else f"{name}-{number}")
         try:
-            run_dir.mkdir(parents=True)
+            _make_folder(run_dir, exist_ok=False)
         except FileExistsError:
             continue
         return run_dir
     raise AssertionError("count() does not end")
+
+
+def _make_folder(folder: Path, *, exist_ok: bool) -> None:
+    """Makes the folder of a run, in which files can be written.
+
+    :raises FileExistsError: if it exists, without ``exist_ok``.
+    :raises OSError: if it cannot be made, or not be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=exist_ok)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise type(error)(f"{folder} cannot be made: {error.strerror}; choose another --run-dir") from error
+    check_writable(folder, "choose another --run-dir")
+
+
+def check_writable(folder: Path, advice: str) -> None:
+    """Checks that files can be written in a folder.
+
+    :param folder: the folder.
+    :param advice: what to do if they cannot, for the error.
+    :raises PermissionError: if they cannot.
+    """
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} cannot be written to: {advice}")
+
+
+@contextmanager
+def reserved(config: RunConfig, algorithm: str) -> Iterator[Path]:
+    """Makes the folder of a run, and deletes what it made if the folder is still empty at the end.
+
+    :param config: the settings of the run.
+    :param algorithm: the name of the algorithm.
+    :return: the folder.
+    :raises OSError: see :func:`make_run_dir`.
+    """
+    wanted = Path("runs") if config.run_dir is None else config.run_dir
+    missing = [folder for folder in (wanted, *wanted.parents) if not folder.exists()]
+    run_dir = make_run_dir(config, algorithm)
+    made = [] if config.run_dir is not None and not missing else [run_dir, *missing]
+    try:
+        yield run_dir
+    finally:
+        with suppress(OSError):  # a folder that is not empty stays, and those around it
+            for folder in dict.fromkeys(made):
+                folder.rmdir()
 
 
 @contextmanager
@@ -70,15 +124,45 @@ def only_process(run_dir: Path) -> Iterator[None]:
         return
     descriptor = os.open(run_dir, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(f"another process is training in {run_dir}: let it end, or end it") from None
-        except OSError:  # a file system without locks, such as some network ones
-            pass
+        for attempt in count(1):
+            if _locks(descriptor, fcntl.LOCK_EX):
+                break
+            if attempt == _ATTEMPTS:
+                raise BlockingIOError(f"another process is training in {run_dir}: let it end, or end it")
+            time.sleep(0.02)
         yield
     finally:
         os.close(descriptor)
+
+
+_ATTEMPTS = 5
+"""How often a lock is tried: :func:`is_training` holds one for an instant."""
+
+
+def is_training(run_dir: Path) -> bool:
+    """Whether a process of this machine is training in the folder of a run. False where files cannot be locked.
+
+    :param run_dir: the folder.
+    """
+    if fcntl is None:
+        return False
+    descriptor = os.open(run_dir, os.O_RDONLY)
+    try:
+        return not _locks(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def _locks(descriptor: int, kind: int) -> bool:
+    """Locks an open folder until it is closed. False if another process has it locked."""
+    assert fcntl is not None  # noqa: S101 (checked by the callers)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks, such as some network ones
+        pass
+    return True
 
 
 def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Sequence[str] = ()) -> None:
@@ -89,6 +173,10 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Seque
     :param algorithm: the name of the algorithm.
     :param beyond: what the settings do not say, see :class:`~rlfast.experiment.declaration.Declaration`.
     """
+    import gymnasium as gym
+    import numpy as np
+    import torch
+
     libraries = {module.__name__: module.__version__ for module in (torch, np, gym)}
     content = {
         "algorithm": algorithm,
@@ -129,40 +217,24 @@ def check_files(run_dir: Path) -> None:
                 raise ValueError(f"{path} is a symbolic link, and going on would change what it leads to: put it there")
 
 
-def check_env(run_dir: Path, env: str, *, allow_import: bool) -> None:
-    """Checks that making the environment of a run, whose folder may be untrusted, would not import a module.
-
-    :param run_dir: the folder of the run.
-    :param env: id of the environment.
-    :param allow_import: whether a module may be imported.
-    :raises ValueError: if the id names a module, and importing is not allowed.
-    """
-    module = env.rpartition(":")[0]
-    if module and not allow_import:
-        raise ValueError(
-            f"{run_dir / 'config.json'} names the environment {env!r}, and to make it the module {module!r} would be "
-            "imported, which runs it: who trusts the folder says --allow-import, or allow_import=True"
-        )
-
-
-def read_config(run_dir: Path) -> RunConfig:
+def read_config(run_dir: str | os.PathLike[str]) -> RunConfig:
     """Returns the settings in a run's ``config.json``. Training with them, and another ``run_dir``, repeats the run.
 
     :param run_dir: the folder of the run.
     :raises FileNotFoundError: if there is no ``config.json``.
     :raises ValueError: if it is damaged, or names an unknown algorithm.
     """
-    return _read(run_dir)[0]
+    return _read(Path(run_dir))[0]
 
 
-def read_beyond(run_dir: Path) -> list[str]:
+def read_beyond(run_dir: str | os.PathLike[str]) -> list[str]:
     """Returns what ``config.json`` does not say of a run, in words.
 
     :param run_dir: the folder of the run.
     :raises FileNotFoundError: if there is no ``config.json``.
     :raises ValueError: if it is damaged.
     """
-    return _read(run_dir)[1]
+    return _read(Path(run_dir))[1]
 
 
 def _read(run_dir: Path) -> tuple[RunConfig, list[str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.checkpoint import save_checkpoint
+from rlfast.experiment.checkpoint import read_test, save_checkpoint, save_policy
 from rlfast.experiment.config import OfflineConfig, RunWarning
 from rlfast.experiment.report.result import place, scored_task
 from rlfast.experiment.report.scores import ScoringLoggers
+from rlfast.experiment.run_dir import BEST, CHECKPOINT
 from rlfast.utils.logger import CSVLogger, JSONLLogger, LoggerGroup
 from rlfast.utils.runtime.interrupt import Interrupt
 
@@ -25,19 +27,17 @@ if TYPE_CHECKING:
 _INTERVALS = {"train_interval": 200, "update_interval": 100}
 """Environment steps between log entries of training returns, and gradient steps between log entries of losses."""
 
-CHECKPOINT = "checkpoint"
-"""Name of the folder of the checkpoint, in the run's folder."""
-
 
 class CheckpointSaver:
-    """Saves checkpoints. If saving fails, training continues, and the previous checkpoint stays.
+    """Saves checkpoints, and the policy with the best test. If saving fails, training continues, and the previous
+    folder stays.
 
     :param config: the settings of the run.
     :param run_dir: the folder of the run.
     """
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        self.folder, self._config = run_dir / CHECKPOINT, config
+        self.folder, self.best, self._config = run_dir / CHECKPOINT, run_dir / BEST, config
         self.failure: str | None = None
 
     def save(self, trainer: BaseTrainer) -> str:
@@ -59,6 +59,30 @@ class CheckpointSaver:
             )
         return str(self.folder)
 
+    def save_best(self, trainer: BaseTrainer) -> None:
+        """Saves the policy, whose newest test is the best one so far, or warns.
+
+        If the folder has a better one, it stays: a resumed run may not repeat the test after its checkpoint exactly.
+
+        :param trainer: what is saved.
+        """
+        returns = None if trainer.last_test is None else trainer.last_test.returns_stat
+        if returns is None or self._kept_return() >= returns.mean:
+            return
+        try:
+            save_policy(self.best, trainer)
+        except (OSError, ValueError) as error:
+            where = place(self._config, trainer.env_step)
+            message = f"the best policy, of {where}, could not be written to {self.best}: {error}"
+            warnings.warn(message, RunWarning, stacklevel=2)
+
+    def _kept_return(self) -> float:
+        try:
+            test = read_test(self.best)
+        except ValueError:  # it is damaged, and replaced
+            test = None
+        return -math.inf if test is None else float(test["mean"])
+
 
 def make_trainer(
     config: RunConfig, parts: Parts, logger: BaseLogger, saver: CheckpointSaver | None = None, **options: Any
@@ -70,7 +94,7 @@ def make_trainer(
     :param logger: the logger.
     :param saver: saves the checkpoints. Default: nothing does.
     :param options: arguments of the trainer, which replace those of the settings and of the declaration, but for
-        ``train_fn`` and ``test_fn``, which are called after those of the settings.
+        ``train_fn``, ``test_fn`` and ``save_best_fn``, which are called after those of the settings.
     """
 
     def is_reached(_: float) -> bool:  # by the last test: the best one may be that of the policy before training
@@ -87,6 +111,7 @@ def make_trainer(
         "episode_per_test": config.eval_episodes,
         "stop_fn": is_reached,
         "save_checkpoint_fn": None if saver is None else lambda *_: saver.save(trainer),
+        "save_best_fn": None if saver is None else lambda _: saver.save_best(trainer),
         "logger": logger,
         "verbose": False,
         "show_progress": config.progress,
@@ -94,19 +119,19 @@ def make_trainer(
         "test_in_train": False,  # tests run at their intervals only, not after a good training episode
         "prefetch": config.device != "cpu",
     }
-    functions = {"train_fn": parts.before_collect, "test_fn": parts.before_test}
+    functions = {"train_fn": parts.before_collect, "test_fn": parts.before_test, "save_best_fn": given["save_best_fn"]}
     in_turn = {name: _in_turn(own, declared.get(name)) for name, own in functions.items()}
     trainer: BaseTrainer = parts.trainer(**given | declared | in_turn)
     return trainer
 
 
-def _in_turn(*functions: Callable[[int, Any], None] | None) -> Callable[[int, Any], None] | None:
+def _in_turn(*functions: Callable[..., None] | None) -> Callable[..., None] | None:
     """Returns a function that calls those which are not None; None if there is none."""
     called = [function for function in functions if function is not None]
 
-    def call(epoch: int, env_step: Any) -> None:
+    def call(*arguments: Any) -> None:
         for function in called:
-            function(epoch, env_step)
+            function(*arguments)
 
     return call if called else None
 

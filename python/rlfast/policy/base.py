@@ -212,10 +212,16 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Restore the result of :meth:`get_extra_state`.
 
+        A policy without optimizers, which only acts, leaves out optimizers, schedules and parts that it does not have.
+
         :param state: the result.
         :raises ValueError: if this policy has other optimizers, parts or schedules. Nothing is changed then.
         """
         found = training_state.find(self)
+        if not found.optimizers:
+            parts = {name: part for name, part in state["parts"].items() if name in found.parts}
+            scheduler = state["lr_scheduler"] if hasattr(self.lr_scheduler, "state_dict") else None
+            state = {**state, "optimizers": {}, "parts": parts, "lr_scheduler": scheduler}
         if found.optimizers.keys() != state["optimizers"].keys():
             raise ValueError(
                 f"got the state of optimizers {[*state['optimizers']]}, this policy has {[*found.optimizers]}"

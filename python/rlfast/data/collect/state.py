@@ -29,7 +29,7 @@ def state_of(collector: Stepping) -> dict[str, Any]:
         "counters": {name: getattr(collector, name) for name in _COUNTERS},
         "envs": [_env_state(collector, i, shown=shown) for i in range(collector.env_num)],
         "spaces": [space_streams(space) for space in _spaces(collector)],
-        "wrappers": [wrapper.state_dict() for wrapper in _wrappers(collector._envs)],
+        "wrappers": wrapper_states(collector._envs),
         "obs": obs if shown else None,
         "infos": infos if shown else None,
         "hidden": _plain(collector._state),
@@ -107,6 +107,14 @@ def _spaces(collector: Stepping) -> Sequence[Any]:
     """Returns the action spaces: one for each environment, or a single one for all of them together."""
     spaces = collector._action_space
     return spaces if isinstance(spaces, list) else [spaces]
+
+
+def wrapper_states(env: BaseVectorEnv) -> list[Any]:
+    """Returns the states of vector environment wrappers, such as statistics of observations, the outermost first.
+
+    :param env: the vector environment.
+    """
+    return [wrapper.state_dict() for wrapper in _wrappers(env)]
 
 
 def _wrappers(env: BaseVectorEnv) -> list[Any]:

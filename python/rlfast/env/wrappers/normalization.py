@@ -95,7 +95,11 @@ class VectorEnvNormObs(VectorEnvWrapper):
         obs_rms.mean, obs_rms.var, obs_rms.count = mean, var, int(state["count"])
         self.set_obs_rms(obs_rms)
 
-    def _norm_obs(self, obs: NDArray[Any]) -> NDArray[Any]:
+    def normalized(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Returns observations as this wrapper shows them, without counting them in its statistics.
+
+        :param obs: observations of the wrapped environments, ``[..., *shape]``.
+        """
         if self.obs_rms is None:
             return obs
         return self.obs_rms.norm(obs).astype(self._dtype or _floating(obs.dtype), copy=False)
@@ -110,17 +114,17 @@ class VectorEnvNormObs(VectorEnvWrapper):
         """As :meth:`BaseVectorEnv.reset_rows`, with normalized observations."""
         obs, info = super().reset_rows(id, seed, options, **more)
         self._update_statistics(obs)
-        return self._norm_obs(obs), info
+        return self.normalized(obs), info
 
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
         """As :meth:`BaseVectorEnv.recv`, with normalized observations."""
         rows = super().recv(min_ready, timeout)
         self._update_statistics(rows.obs_next)
         if rows.obs is rows.obs_next:
-            obs = self._norm_obs(rows.obs)
+            obs = self.normalized(rows.obs)
             return replace(rows, obs=obs, obs_next=obs)
         self._update_statistics(rows.obs[rows.done])
-        return replace(rows, obs=self._norm_obs(rows.obs), obs_next=self._norm_obs(rows.obs_next))
+        return replace(rows, obs=self.normalized(rows.obs), obs_next=self.normalized(rows.obs_next))
 
 
 def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from rlfast.experiment.config.base import (
     ScalingConfig,
     Schedule,
     flag,
+    hints_of,
     stream_seed,
 )
 from rlfast.experiment.config.off_policy import (
@@ -33,6 +34,7 @@ from rlfast.experiment.config.on_policy import (
     OnPolicyConfig,
     PolicyGradientConfig,
 )
+from rlfast.experiment.config.outside import check_cluster, check_outside, find_here, remember
 from rlfast.experiment.config.presets import (
     ALE,
     ATARI,
@@ -80,6 +82,11 @@ __all__ = [
     "SequenceConfig",
     "SoftConfig",
     "TemperatureConfig",
+    "check_cluster",
+    "check_outside",
+    "find_here",
     "flag",
+    "hints_of",
+    "remember",
     "stream_seed",
 ]

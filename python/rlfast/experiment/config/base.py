@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, get_type_hints
@@ -83,9 +83,13 @@ class ScalingConfig:
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """Returns the annotations of all fields, which are texts that take longer to read than to check values by."""
-    return get_type_hints(kind, include_extras=True)
+def hints_of(kind: Any) -> dict[str, Any]:
+    """Returns the annotations of all fields by name, which are texts that take longer to read than to check values by.
+
+    :param kind: a class of settings.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return {one.name: hints[one.name] for one in fields(kind)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +97,11 @@ class RunConfig(ScalingConfig):
     """The settings of every run. Annotations define the values that a field accepts."""
 
     env: str = "CartPole-v1"
-    """Id of the Gymnasium environment."""
+    """Id of the Gymnasium environment. One of your own: MODULE:ID, where importing MODULE registers ID."""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the environment, such as gravity=9.8 map='{"size": 5}': the values are JSON, or else texts."""
+    wrappers: tuple[str, ...] = ()
+    """Wrappers around the environment, such as gymnasium.wrappers:FlattenObservation, the innermost first."""
     seed: NonNegativeInt = 0
     """Seed of all random numbers: the same seed on the same machine gives the same parameters. --seeds 0-4 in its place
     trains several."""
@@ -166,10 +174,10 @@ class RunConfig(ScalingConfig):
         :raises ValueError: if a value is out of range, or contradicts another one.
         """
         kind: Any = type(self)
-        hints = _hints(kind)
-        for field in fields(self):
-            value = validate(flag(field.name), getattr(self, field.name), hints[field.name])
-            object.__setattr__(self, field.name, value)
+        hints = hints_of(kind)
+        for one in fields(self):
+            value = validate(flag(one.name), getattr(self, one.name), hints[one.name])
+            object.__setattr__(self, one.name, value)
         self._check_scaling()
         if self.require_stop_return and self.stop_return is None:
             raise ValueError("--require-stop-return needs a --stop-return")
@@ -208,7 +216,7 @@ class RunConfig(ScalingConfig):
         """
         try:
             values = dict(json.loads(text))
-            if unknown := values.keys() - {field.name for field in fields(cls)}:
+            if unknown := values.keys() - {one.name for one in fields(cls)}:
                 raise ValueError(f"unknown fields {sorted(unknown)} in a configuration")
             return cls(**values)
         except (TypeError, RecursionError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import DataConfig, OfflineConfig
@@ -29,6 +29,9 @@ class RunResult:
     """Statistics of the last test."""
     interrupted: bool
     """Whether a signal ended the run."""
+    best: dict[str, Any] | None = None
+    """The best test, whose policy is in the folder ``best``: ``mean`` and ``std`` of its returns, ``env_step``,
+    ``gradient_step`` and ``epoch``; None if there is none."""
     unsaved: str | None = None
     """The reason why there is no checkpoint of the last step; None if there is one."""
 
@@ -48,6 +51,7 @@ class RunResult:
         )
         lines = {
             "mean return": self._test_summary(),
+            **self._best_summary(),
             **self._score(),
             "environment steps": f"{self.env_step:,} ({speed:,.0f} per second of training)",
             "gradient steps": f"{self.info.gradient_step:,}",
@@ -60,6 +64,14 @@ class RunResult:
             ", interrupted" if self.interrupted else ""
         )
         return "\n".join([title, *(f"  {name:<20}{text}" for name, text in lines.items())])
+
+    def _best_summary(self) -> dict[str, str]:
+        if self.best is None:
+            return {}
+        where = place(self.config, self.best["env_step"])
+        return {
+            "best test": f"{self.best['mean']:.1f} ± {self.best['std']:.1f} at {where}, kept in {self.run_dir / 'best'}"
+        }
 
     def _score(self) -> dict[str, str]:
         """Returns a line with the normalized score of a run that learned from data, if there is one for its task."""

@@ -3,6 +3,7 @@
 import __future__
 
 import inspect
+import json
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -37,8 +38,8 @@ def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any
 
     :param name: the name of the value, for messages.
     :param value: the value.
-    :param hint: ``int``, ``float``, ``bool``, ``str``, ``Path``, a ``Literal``, or a ``tuple[..., ...]`` of one of
-        them, optionally with bounds of :mod:`annotated_types`, and optionally ``| None``.
+    :param hint: ``int``, ``float``, ``bool``, ``str``, ``Path``, a ``Literal``, a ``tuple[..., ...]`` of one of them,
+        optionally with bounds of :mod:`annotated_types`, or a ``dict`` of JSON values; and optionally ``| None``.
     :param optional: whether messages add that None is possible.
     :return: the converted value.
     :raises TypeError: the value is of another type.
@@ -64,7 +65,11 @@ def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any
     if origin is tuple:
         if not isinstance(value, tuple | list):
             raise TypeError(f"{name} must be a sequence, got {value!r:.100}")
+        if Ellipsis not in inside and len(value) != len(inside):
+            raise ValueError(f"{name} must be {len(inside)} values, got {len(value)}: {value!r:.100}")
         return tuple(validate(name, one, inside[0]) for one in value)
+    if origin is dict:
+        return _json_object(name, value)
     if hint is int:
         return _integer(name, value, optional=optional)
     if hint is float:
@@ -80,6 +85,17 @@ def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any
         words = {bool: "True or False", str: "a text", Path: "a path"}[hint]
         raise TypeError(f"{name} must be {words}{' or None' if optional else ''}, got {value!r:.100}")
     return value
+
+
+def _json_object(name: str, value: Any) -> dict[str, Any]:
+    """Returns a copy of a dict, in which all is JSON."""
+    try:
+        copy = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"{name} must hold values that JSON has, got {value!r:.100}") from error
+    if copy != value or not isinstance(copy, dict):
+        raise TypeError(f"{name} must be a dict of JSON values with texts as keys, got {value!r:.100}")
+    return copy
 
 
 def _integer(name: str, value: Any, *, optional: bool) -> int:
