@@ -67,6 +67,96 @@ def test_seeds_are_put_together_and_environments_are_not(tiny, tmp_path):
         assert len(image.convert("RGB").getcolors(1 << 24)) > 20
 
 
+def test_each_configuration_has_a_curve_labelled_by_what_differs(tiny, tmp_path):
+    folders = [run(tmp_path / f"a{seed}", tiny(seed=seed), seed) for seed in (1, 2)]
+    folders += [run(tmp_path / f"b{seed}", tiny(seed=seed, n_step=1, learning_rate=0.02), 7) for seed in (1, 2, 3)]
+    folders += [run(tmp_path / "c", tiny(hidden_sizes=(8, 4), dueling=True), 9)]
+    curves = compare(folders, tmp_path / "curves.png")
+    assert {name: (curve.runs, curve.iqm[-1]) for name, curve in curves.items()} == {
+        "DQN, hidden sizes 8, learning rate 0.001, n step 3, dueling off, CartPole-v1": (2, 150.0),
+        "DQN, hidden sizes 8, learning rate 0.02, n step 1, dueling off, CartPole-v1": (3, 700.0),
+        "DQN, hidden sizes 8-4, learning rate 0.001, n step 3, dueling on, CartPole-v1": (1, 900.0),
+    }
+
+
+@pytest.mark.parametrize(
+    "changes", [{"progress": True}, {"save_buffer": False}, {"stop_return": 1e9, "require_stop_return": True}]
+)
+def test_what_changes_no_learning_makes_no_other_curve(tiny, tmp_path, changes):
+    own = {"stop_return": 1e9} if "stop_return" in changes else {}
+    folders = [run(tmp_path / "a", tiny(**own), 1), run(tmp_path / "b", tiny(seed=1, **changes), 1)]
+    assert [curve.runs for curve in compare(folders, tmp_path / "x.png").values()] == [2]
+
+
+def test_runs_that_were_declared_differently_are_apart(tiny, tmp_path):
+    folders = [run(tmp_path / "a", tiny(), 1), run(tmp_path / "b", tiny(seed=1), 1)]
+    write_config(folders[1], tiny(seed=1), "dqn", ["an actor of one's own"])
+    assert [curve.runs for curve in compare(folders, tmp_path / "x.png").values()] == [1, 1]
+
+
+@pytest.mark.parametrize("env_seeds", [None, (1, 2)])
+def test_one_seed_does_not_count_twice(tiny, tmp_path, env_seeds):
+    folders = [run(tmp_path / name, tiny(seed=3), 1) for name in "ab"]
+    if env_seeds is None:
+        with pytest.raises(ValueError, match=r"a and .*b are runs of the same configuration and the same seed 3"):
+            compare(folders, tmp_path / "x.png")
+        assert not (tmp_path / "x.png").exists()
+    else:
+        write_config(folders[1], tiny(seed=3, env_seeds=env_seeds), "dqn")
+        assert [curve.runs for curve in compare(folders, tmp_path / "x.png").values()] == [2]
+
+
+def shown_ticks(axis):
+    low, high = sorted(axis.get_view_interval())
+    return [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+
+
+def overlapping(figure):
+    """The pairs of texts in a picture that overlap."""
+    from itertools import combinations
+
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()
+    boxes = {}
+    for number, axes in enumerate(figure.axes):
+        texts = [*shown_ticks(axes.xaxis), *shown_ticks(axes.yaxis), axes.title, axes.xaxis.label, axes.yaxis.label]
+        texts += axes.get_legend().get_texts() if axes.get_legend() else []
+        for text in texts:
+            if text.get_text() and text.get_visible():
+                boxes[number, text.get_text(), id(text)] = text.get_window_extent(renderer)
+    inside = figure.bbox
+    assert all(box.x0 >= inside.x0 - 1 and box.x1 <= inside.x1 + 1 for box in boxes.values())
+    return [(one[1], other[1]) for one, other in combinations(boxes, 2) if boxes[one].overlaps(boxes[other])]
+
+
+@pytest.mark.parametrize("last", [123_456, 20_000_000])
+def test_no_text_of_a_picture_collides_with_another(tiny, tmp_path, monkeypatch, last):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    folders = []
+    for env in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3"):
+        for n_step in (1, 2, 3, 4, 5):
+            folder = run(tmp_path / f"{env}-{n_step}", tiny(env=env, n_step=n_step, learning_rate=n_step * 1e-3), 1)
+            CSVLogger(folder / "metrics.csv").log_test_data({"returns_stat": {"mean": -1e5, "std": 1.0}}, last + 200)
+            folders.append(folder)
+    compare(folders, tmp_path / "x.png")
+    log(folders[0], (300, 400, last + 1000))
+    learning_curve(folders[0], title="DQN, CartPole-v1, seed 0", target=1e4)
+    for figure in figures:
+        FigureCanvasAgg(figure)
+        assert overlapping(figure) == []
+        axes = figure.axes[0]
+        assert axes.get_title()
+        assert axes.get_xlabel() == "environment steps"
+        assert "return" in axes.get_ylabel()
+        assert 3 <= len(shown_ticks(axes.xaxis)) <= 8
+    grid = figures[0].axes
+    assert len({round(axes.get_position().y0, 3) for axes in grid[:4]}) == 2  # three panels beside each other
+
+
 def test_what_cannot_be_compared(tiny, tmp_path):
     with pytest.raises(FileNotFoundError, match="is no run folder"):
         compare([tmp_path], tmp_path / "x.png")
