@@ -88,6 +88,7 @@ class _Algorithms(Mapping[str, Algorithm]):
 
 
 ALGORITHMS = _Algorithms()
+"""The algorithms by their names on the command line, such as ``ALGORITHMS["ppo"]``."""
 
 
 def find(name: str) -> Algorithm:

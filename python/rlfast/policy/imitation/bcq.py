@@ -57,17 +57,17 @@ class BCQPolicy(Critics, ReplayLearner):
     :param vae: G, a :class:`rlfast.utils.net.continuous.VAE`. ``vae_optim`` is its optimizer.
     :param critic2: the second critic; None for a copy of the first with new parameters, and likewise ``critic2_optim``.
     :param device: has no effect.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param tau: size of the steps of target networks, in [0, 1]. Default: 0.005.
-    :param lmbda: :math:`\lambda`, in [0, 1]. Default: 0.75.
+    :param lmbda: weight of the smaller of the two critics' values, :math:`\lambda`, in [0, 1]. Default: 0.75.
     :param forward_sampled_times: number of actions of which the policy takes the best. Default: 100.
-    :param num_sampled_action: n. Default: 10.
+    :param num_sampled_action: number of generated actions in a target, n. Default: 10.
     :param observation_space: see :class:`TD3BCPolicy`.
     :param lr_scheduler: see :class:`TD3BCPolicy`.
     :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box. Default: False.
     :param action_bound_method: ``"clip"`` (default), ``"tanh"`` or None.
     :param vae_optim: optimizes ``vae``: an optimizer, a factory, or None for a policy that only acts.
-    :param critic_optim: optimizes ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param critic2_optim: optimizes ``critic2``, likewise; None for one like ``critic_optim``.
     :param compile: whether to compile the update into one graph. Default: False.
     :raises ValueError: for a value out of range, or another kind of action space.

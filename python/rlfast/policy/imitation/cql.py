@@ -54,13 +54,13 @@ class CQLPolicy(ConservativeLearner):
 
     :param actor: returns means and standard deviations before squashing; see :class:`SACPolicy`.
     :param cql_alpha_lr: step size of Adam for :math:`\log \alpha'`. Default: 1e-4.
-    :param cql_weight: w. Default: 1.
+    :param cql_weight: weight of the penalty, w. Default: 1.
     :param temperature: T, above 0; ``alpha`` is the temperature of soft actor-critic. Default: 1.
     :param with_lagrange: whether there are :math:`\alpha'` and :math:`\tau`, or 1 and 0. Default: True.
-    :param lagrange_threshold: :math:`\tau`. Default: 10.
+    :param lagrange_threshold: penalty above which its weight rises, :math:`\tau`. Default: 10.
     :param min_action: lower bound of uniform actions. Default: -1.
     :param max_action: upper bound of uniform actions. Default: 1.
-    :param num_repeat_actions: n. Default: 10.
+    :param num_repeat_actions: number of actions of each kind in the penalty, n. Default: 10.
     :param alpha_min: lower bound of :math:`\alpha'`. Default: 0.
     :param alpha_max: upper bound of :math:`\alpha'`. Default: 1e6.
     :param clip_grad: largest norm of each critic's gradient; 0 for no limit. Default: 1.

@@ -61,7 +61,8 @@ class DiscreteBCQPolicy(QLearner):
     :param optim: an optimizer of both networks, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
     :param action_space: action space of one environment, a Discrete.
-    :param discount_factor: discount, in [0, 1]. Default: 0.99. :class:`DQNPolicy` has the arguments that are not here.
+    :param discount_factor: discount of future rewards, in [0, 1]. Default: 0.99.
+        :class:`DQNPolicy` has the arguments that are not here.
     :param target_update_freq: number of gradient steps between copies to the target network, at least 1. Default: 8000.
     :param eval_eps: probability of random actions where collectors ask for noise, in [0, 1). Default: 0.001.
     :param unlikely_action_threshold: :math:`\tau`, in [0, 1). Default: 0.3.

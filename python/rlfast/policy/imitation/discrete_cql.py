@@ -50,7 +50,7 @@ class DiscreteCQLPolicy(FixedQuantileLearner):
         that only acts.
     :param action_space: action space of one environment, a Discrete.
     :param min_q_weight: w, 0 or more. Default: 10.
-    :param discount_factor: discount, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, in [0, 1]. Default: 0.99.
     :param num_quantiles: N, 2 or more. Default: 200.
     :param estimation_step: the largest number of steps to sum rewards over. Default: 1.
     :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target

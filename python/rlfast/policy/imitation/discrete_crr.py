@@ -57,7 +57,7 @@ class DiscreteCRRPolicy(CategoricalActor):
     :param optim: an optimizer of both networks, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
     :param action_space: action space of one environment, a Discrete.
-    :param discount_factor: discount, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, in [0, 1]. Default: 0.99.
     :param policy_improvement_mode: f: ``"exp"`` (default), ``"binary"``, or ``"all"`` for imitation.
     :param ratio_upper_bound: the largest exponential weight, above 0. Default: 20.
     :param beta: the divisor of advantages in their exponential weight, above 0. Default: 1.

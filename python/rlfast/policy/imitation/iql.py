@@ -53,9 +53,9 @@ class IQLPolicy(ActorCriticLearner):
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the others, for a policy that only acts.
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
-    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param value: V, called as ``value(obs)``; returns ``[B, 1]``.
-    :param value_optim: an optimizer of ``value``, likewise.
+    :param value_optim: an optimizer of ``value``, or a factory.
     :param action_space: action space of one environment, a Box.
     :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
     :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
@@ -63,7 +63,7 @@ class IQLPolicy(ActorCriticLearner):
     :param temperature: :math:`\beta`, above 0; small values are imitation. Default: 3.
     :param max_weight: w, above 0. Default: 100.
     :param tau: size of the steps of target critics, in [0, 1]. Default: 0.005.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param estimation_step: the largest number of steps to sum rewards over. Default: 1.
     :param exploration_noise: noise that collectors add to actions on request; ``"default"`` for normal noise of 0.1.
         Default: None, as its random actions explore.

@@ -84,7 +84,7 @@ class ReplayLearner(BasePolicy):
     An algorithm that needs more than returns, such as their distribution, sets ``learns_from_returns`` to False. Its
     samples then have ``reward_sum``, ``discount`` and ``obs_next`` instead of ``returns``.
 
-    :param gamma: discount, in [0, 1].
+    :param gamma: discount of future rewards, in [0, 1].
     :param n_step: the largest number of steps to sum rewards over, at least 1.
     :param options: arguments of :class:`BasePolicy`.
     """

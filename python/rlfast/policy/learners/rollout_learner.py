@@ -57,7 +57,7 @@ class RolloutLearner(BasePolicy):
     :param critic: called as ``critic(obs)``; returns values ``[B, 1]``. None where ``has_critic`` is False.
     :param optim: an optimizer of both, a factory, or None for a policy that only acts.
     :param dist_fn: a function that makes the distribution over actions.
-    :param gamma: discount, in [0, 1].
+    :param gamma: discount of future rewards, in [0, 1].
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages.
     :param max_batchsize: the largest batch of the networks while a roll-out is prepared.
     :param reward_normalization: whether returns are divided by their running standard deviation.

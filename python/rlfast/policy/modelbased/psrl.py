@@ -39,7 +39,7 @@ class PSRLModel:
     :param trans_count_prior: :math:`\alpha`, the counts before any transition, ``[S, A, S]``, all above 0; copied.
     :param rew_mean_prior: expected rewards before any transition, ``[S, A]``.
     :param rew_std_prior: their standard deviations, ``[S, A]``.
-    :param discount_factor: :math:`\gamma`, in [0, 1].
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1].
     :param epsilon: the weight of ``rew_mean_prior``, in transitions, and the relative change of values at which value
         iteration stops.
     :raises ValueError: if the shapes do not fit, a count is not above 0, or a deviation is negative.
@@ -196,7 +196,7 @@ class PSRLPolicy(BasePolicy):
     :param rew_mean_prior: expected rewards before the first transition, ``[S, A]``.
     :param rew_std_prior: their standard deviations, ``[S, A]``; large ones make the policy try actions.
     :param action_space: action space of one environment, with A actions.
-    :param discount_factor: in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, in [0, 1]. Default: 0.99.
     :param epsilon: the weight of ``rew_mean_prior``, in transitions, and the relative change of values at which value
         iteration stops. Default: 0.01.
     :param add_done_loop: whether a terminal state counts as one that leads to itself without reward. Default: False.

@@ -50,13 +50,13 @@ class A2CPolicy(RolloutLearner):
         parameters; None for a policy that only acts.
     :param dist_fn: a function that makes the distribution over actions; see :class:`PPOPolicy`.
     :param action_space: action space of one environment.
-    :param vf_coef: :math:`c_v`. Default: 0.5.
-    :param ent_coef: :math:`c_e`. Default: 0.01.
+    :param vf_coef: weight of the critic's loss, :math:`c_v`. Default: 0.5.
+    :param ent_coef: weight of the entropy, :math:`c_e`. Default: 0.01.
     :param max_grad_norm: largest Euclidean norm of the gradient of all parameters of ``optim``; 0 or None for no limit.
         Default: None.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
     :param max_batchsize: the largest batch of the networks while a roll-out is prepared. Default: 256.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether returns are divided by their running standard deviation, so that values are of
         the order of 1. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.

@@ -51,7 +51,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         policy that only acts.
     :param action_space: action space of one environment: a MultiDiscrete, or a Box with bounds, whose dimensions are
         divided into evenly spaced values, bounds included.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
     :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
         network. Default: 0.

@@ -52,10 +52,10 @@ class CrossQPolicy(SoftActorCritic):
         the critics', for a policy that only acts.
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[M, B, 1]``. The paper has two members with a
         :class:`rlfast.utils.net.ensemble.BatchRenorm` before each linear layer.
-    :param critic_optim: optimizes ``critic``, likewise; the paper's is Adam with ``betas=(0.5, 0.999)``.
+    :param critic_optim: an optimizer of ``critic``, or a factory; the paper's is Adam with ``betas=(0.5, 0.999)``.
     :param action_space: action space of one environment, a Box.
     :param policy_delay: number of gradient steps of the critics for one of the actor. Default: 3.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
     :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.

@@ -41,10 +41,10 @@ class DDPGPolicy(DeterministicActor):
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critic's, for a policy that only acts.
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
-    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param action_space: action space of one environment, a Box.
     :param tau: :math:`\tau`, the size of the steps of target networks, in [0, 1]. Default: 0.005.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param exploration_noise: noise that collectors add to actions on request; ``"default"`` (default) for
         normal noise of 0.1, None for none.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.

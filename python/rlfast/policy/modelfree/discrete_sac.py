@@ -43,12 +43,12 @@ class DiscreteSACPolicy(SoftLearner, CategoricalActor):
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
     :param critic: called as ``critic(obs)``; returns the values of all actions, ``[B, actions]``.
-    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param action_space: action space of one environment, a Discrete.
     :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
     :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
     :param tau: size of the steps of target networks towards the trained ones, in [0, 1]. Default: 0.005.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one that is learned, or
         a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.

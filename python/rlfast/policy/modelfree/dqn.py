@@ -42,7 +42,7 @@ class DQNPolicy(QLearner):
         hidden state.
     :param optim: an optimizer of ``model``, or a factory such as :func:`rlfast.utils.optim.adam`, called with its
         parameters; None for a policy that only acts.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
     :param target_update_freq: C, number of gradient steps between copies to the target network; 0 for no
         target network. Default: 0.

@@ -48,11 +48,11 @@ class DroQPolicy(SoftActorCritic):
         the critics', for a policy that only acts.
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[M, B, 1]``. The paper has two members, whose
         hidden layers are linear, dropout, :class:`rlfast.utils.net.ensemble.EnsembleLayerNorm` and ReLU.
-    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param action_space: action space of one environment, a Box.
     :param actor_delay: number of gradient steps of the critics for one of the actor. Default: 20.
     :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
     :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.

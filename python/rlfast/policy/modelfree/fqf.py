@@ -56,9 +56,9 @@ class FQFPolicy(QuantileLearner):
     :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
     :param fraction_model: proposes the levels, a :class:`rlfast.utils.net.discrete.FractionProposalNetwork`.
-    :param fraction_optim: optimizes ``fraction_model``, likewise; its steps are usually far smaller.
+    :param fraction_optim: an optimizer of ``fraction_model``, or a factory; its steps are usually far smaller.
     :param action_space: action space of one environment, a Discrete.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_fractions: N, which ``fraction_model`` has been made with, 2 or more. Default: 32.
     :param ent_coef: c, how much the entropy of the fractions is worth. Default: 0.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.

@@ -49,10 +49,10 @@ class IQNPolicy(QuantileLearner):
         :class:`rlfast.utils.net.discrete.ImplicitQuantileNetwork` does.
     :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param sample_size: levels of an action value in evaluation mode, 2 or more. Default: 32.
-    :param online_sample_size: N, levels of the trained network, likewise. Default: 8.
-    :param target_sample_size: N', levels of the target network, likewise. Default: 8.
+    :param online_sample_size: N, number of levels of the trained network, 2 or more. Default: 8.
+    :param target_sample_size: N', number of levels of the target network, 2 or more. Default: 8.
     :param num_quantiles: has no effect: levels are drawn. Default: 200.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
     :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target

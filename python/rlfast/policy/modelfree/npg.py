@@ -54,11 +54,11 @@ class NPGPolicy(NaturalGradientLearner):
         ``torch.distributions.kl_divergence`` must support it; it supports those of torch and :mod:`rlfast.functional`.
     :param action_space: action space of one environment.
     :param optim_critic_iters: gradient steps of the critic on each minibatch. Default: 5.
-    :param actor_step_size: :math:`\alpha`. Default: 0.5.
+    :param actor_step_size: size of the actor's steps, :math:`\alpha`. Default: 0.5.
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each roll-out. Default: True.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
     :param max_batchsize: the largest batch of the networks while a roll-out is prepared. Default: 256.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether returns are divided by their running standard deviation, so that values are of
         the order of 1. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.

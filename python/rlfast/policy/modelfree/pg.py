@@ -54,7 +54,7 @@ class PGPolicy(RolloutLearner):
         its parameters; None for a policy that only acts.
     :param dist_fn: a function that makes the distribution over actions; see :class:`PPOPolicy`.
     :param action_space: action space of one environment.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether the mean of all returns before is subtracted from returns, as a baseline, and
         they are divided by their standard deviation. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.

@@ -57,13 +57,13 @@ class PPOPolicy(ClippedLearner):
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each minibatch. Default: True.
     :param recompute_advantage: whether advantages are computed again before each pass (arXiv:2006.05990, section 3.5).
         Default: False.
-    :param vf_coef: :math:`c_v`. Default: 0.5.
-    :param ent_coef: :math:`c_e`. Default: 0.01.
+    :param vf_coef: weight of the critic's loss, :math:`c_v`. Default: 0.5.
+    :param ent_coef: weight of the entropy, :math:`c_e`. Default: 0.01.
     :param max_grad_norm: largest Euclidean norm of the gradient of all parameters of ``optim``; 0 or None for no limit.
         Default: None.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
     :param max_batchsize: the largest batch of the networks while a roll-out is prepared. Default: 256.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether returns are divided by their running standard deviation, so that values are of
         the order of 1. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.

@@ -46,7 +46,7 @@ class PQNPolicy(QLearner):
     :param model: called as ``model(obs, state=None, info={})``; returns ``[B, actions]`` and the next hidden state.
     :param optim: an optimizer of ``model``, a factory, or None for a policy that only acts.
     :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param q_lambda: :math:`\lambda`, 0 for one-step returns, 1 for those of whole roll-outs. Default: 0.65.
     :param max_batchsize: the largest batch of the network while a roll-out is prepared. Default: 256.
     :param max_grad_norm: largest Euclidean norm of the gradient; 0 or None for no limit. Default: 10.

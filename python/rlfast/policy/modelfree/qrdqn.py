@@ -39,7 +39,7 @@ class QRDQNPolicy(FixedQuantileLearner):
         num_atoms=N)`` does, and the next hidden state.
     :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_quantiles: N, 2 or more. Default: 200.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
     :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target

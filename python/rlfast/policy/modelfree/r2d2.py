@@ -44,10 +44,10 @@ class R2D2Policy(QLearner):
     :param optim: an optimizer of ``model``, or a factory such as :func:`rlfast.utils.optim.adam`, called with its
         parameters; None for a policy that only acts.
     :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.997.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.997.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 5.
     :param target_update_freq: C, number of gradient steps between copies to the target network. Default: 2500.
-    :param eta: :math:`\eta`, in [0, 1]. Default: 0.9.
+    :param eta: weight of the largest error in a priority, :math:`\eta`, in [0, 1]. Default: 0.9.
     :param rescaling: :math:`\epsilon` of :math:`h`, at least 0; None for no rescaling of values. Default: 0.001.
     :param is_double: whether the trained network chooses the action whose value the target network estimates. Default:
         True.

@@ -40,7 +40,7 @@ class RainbowPolicy(CategoricalLearner):
         ``Net(..., softmax=True, num_atoms=N)`` does, and the next hidden state. Without noisy layers, this is C51.
     :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_atoms: N, 2 or more. Default: 51.
     :param v_min: the smallest of the returns z. Default: -10.
     :param v_max: the largest one. Default: 10.

@@ -49,12 +49,12 @@ class REDQPolicy(SoftActorCritic):
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[ensemble_size, B, 1]``.
-    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param action_space: action space of one environment, a Box.
     :param ensemble_size: :math:`N`, 1 or more. Default: 10.
     :param subset_size: :math:`M`, from 1 to N. Default: 2.
     :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
     :param actor_delay: number of gradient steps of the critics for one of the actor. Default: 20.

@@ -48,12 +48,12 @@ class TD3Policy(TwinDelayedLearner):
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
-    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param action_space: action space of one environment, a Box.
     :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
     :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
     :param tau: size of the steps of target networks towards the trained ones, in [0, 1]. Default: 0.005.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param exploration_noise: noise that collectors add to actions on request; ``"default"`` (default) for
         normal noise of 0.1, None for none.
     :param policy_noise: :math:`\tilde\sigma`, 0 or more, in units in which actions range from -1 to 1. Default: 0.2.

@@ -50,11 +50,11 @@ class TQCPolicy(SoftActorCritic):
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[N, B, M]``.
-    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param critic_optim: an optimizer of ``critic``, or a factory.
     :param action_space: action space of one environment, a Box.
     :param top_quantiles_to_drop_per_net: d, less than M. Default: 2.
     :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
-    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
     :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.

@@ -50,7 +50,7 @@ class TRPOPolicy(NaturalGradientLearner):
     :param optim: optimizes the critic; see :class:`NPGPolicy`.
     :param dist_fn: a function that makes the distribution over actions; see :class:`NPGPolicy`.
     :param action_space: action space of one environment.
-    :param max_kl: :math:`\delta`. Default: 0.01.
+    :param max_kl: largest divergence of the new policy from the old one, :math:`\delta`. Default: 0.01.
     :param backtrack_coeff: by which the step shrinks. Default: 0.8.
     :param max_backtracks: most sizes that are tried. Default: 10.
     :param optim_critic_iters: gradient steps of the critic on each minibatch. Default: 5.
@@ -58,7 +58,7 @@ class TRPOPolicy(NaturalGradientLearner):
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each roll-out. Default: True.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
     :param max_batchsize: the largest batch of the networks while a roll-out is prepared. Default: 256.
-    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether returns are divided by their running standard deviation. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.
     :param observation_space: observation space of one environment. It is kept, but not used. Default: None.

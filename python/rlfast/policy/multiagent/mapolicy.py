@@ -99,8 +99,8 @@ class MultiAgentPolicyManager(BasePolicy):
 
     :param policies: one policy for each of ``env.agents``, in this order. One policy may play several agents.
     :param env: an environment with ``agents``, ``agent_idx``, ``action_space`` and ``observation_space``.
-    :param action_scaling: see :class:`BasePolicy`; so are the other parameters. Actions of all agents are mapped in
-        this way; the mappings of ``policies`` are not used.
+    :param action_scaling: whether actions of all agents are stretched to the bounds of the Box; the settings of
+        ``policies`` are not used. :class:`BasePolicy` describes the other parameters.
     :raises ArgumentError: if the numbers of policies and agents differ.
     """
 

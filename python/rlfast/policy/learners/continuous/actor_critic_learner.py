@@ -36,7 +36,7 @@ class ActorCriticLearner(Critics, ReplayLearner):
     :param actor_optim: optimizes ``actor``: an optimizer, a factory, or None for a policy that only acts.
     :param action_space: of one environment, a Box.
     :param tau: size of the steps of target networks towards the trained ones, in [0, 1].
-    :param gamma: discount, in [0, 1].
+    :param gamma: discount of future rewards, in [0, 1].
     :param estimation_step: the largest number of steps to sum rewards over.
     :param exploration_noise: added to actions where collectors ask for noise; ``"default"`` for normal noise of 0.1.
     :param action_bound_method: ``"clip"`` or None.

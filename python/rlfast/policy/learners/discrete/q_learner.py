@@ -42,7 +42,7 @@ class QLearner(ReplayLearner):
         state.
     :param optim: an optimizer of ``model``, a factory, or None for a policy that only acts.
     :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
-    :param discount_factor: discount, in [0, 1].
+    :param discount_factor: discount of future rewards, in [0, 1].
     :param estimation_step: the largest number of steps to sum rewards over.
     :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
     :param reward_normalization: must be False.
