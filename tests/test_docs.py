@@ -1,11 +1,15 @@
 """The documents are correct: examples run and print what they show, links have targets, and commands exist."""
 
 import contextlib
+import inspect
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
+
+import rlfast.policy
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -17,11 +21,21 @@ PACKAGES = (
     "policy",
     "trainer",
     "exploration",
+    "experiment",
     "utils",
     "highlevel",
     "evaluation",
     "interop",
 )
+ALGORITHM_PAGES = sorted(page for page in ROOT.glob("docs/algorithms/**/*.md") if page.stem != "index")
+NARROW = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("index.md", "quickstart.md")),
+    *ROOT.glob("docs/guides/*.md"),
+    *ALGORITHM_PAGES,
+]
+SITE_WIDTH = 88
+"""Columns of code that fit beside the site's two menus in a window of 1280 pixels."""
 WITHOUT_COMMAND = ("icm", "multi-agent", "psrl")  # pages of what a script is needed for
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -30,15 +44,30 @@ def blocks(document: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
+def distinct(documents: list[Path]) -> list[Path]:
+    """Documents with examples, each set of them once: the front page of the site has those of the README."""
+    found = {tuple(blocks(document)): document for document in reversed(documents)}
+    return [document for document in documents if blocks(document) and found[tuple(blocks(document))] == document]
+
+
+@pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")  # of PettingZoo
+@pytest.mark.parametrize("document", distinct(DOCUMENTS), ids=lambda d: d.name)
 def test_examples_print_what_they_say(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}  # examples of a page build on each other
     for block in blocks(document):
+        for module in re.findall(r"^from (pettingzoo)", block, re.MULTILINE):
+            pytest.importorskip(module)
         claimed = re.findall(r"^ *print\(.*\)  +# (.*)$", block, re.MULTILINE)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(block, document.name, "exec"), {"__name__": "__main__"})
+            exec(compile(block, document.name, "exec"), names)
         assert printed.getvalue().splitlines() == claimed
+
+
+@pytest.mark.parametrize("document", NARROW, ids=lambda d: d.name)
+def test_code_fits_the_site(document: Path) -> None:
+    assert [line for block in blocks(document) for line in block.splitlines() if len(line) > SITE_WIDTH] == []
 
 
 def test_the_readme_shows_an_example() -> None:
@@ -48,8 +77,9 @@ def test_the_readme_shows_an_example() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_links_lead_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
-    made = {f"reference/{name}.md": ROOT / "python" / "rlfast" / name for name in PACKAGES}  # by docs/site/hooks.py
-    assert [link for link in links if not made.get(link, document.parent / link).exists()] == []
+    made = {ROOT / f"docs/reference/{name}.md" for name in PACKAGES}  # by docs/site/hooks.py
+    targets = {link: (document.parent / link).resolve() for link in links}
+    assert [link for link, target in targets.items() if not target.exists() and target not in made] == []
 
 
 def test_every_picture_is_shown() -> None:
@@ -66,13 +96,79 @@ def test_make_commands_exist(document: Path) -> None:
 def test_every_algorithm_of_the_command_line_has_a_page() -> None:
     from rlfast.experiment import ALGORITHMS
 
-    pages = {page.stem: page.read_text() for page in ROOT.glob("docs/algorithms/*.md")}
+    pages = {page.stem: page.read_text() for page in ALGORITHM_PAGES if page.parent.name == "algorithms"}
     thresholds = {name: next(iter(a.presets.values())).stop_return for name, a in ALGORITHMS.items() if a.presets}
     with_threshold = {name: threshold for name, threshold in thresholds.items() if threshold is not None}
     assert set(pages) == {*with_threshold, *WITHOUT_COMMAND}
     offline = (ROOT / "docs" / "offline.md").read_text()  # what offline learning reaches depends on its data
-    assert [name for name in ALGORITHMS if f"`rlfast train {name}`" not in offline and name not in with_threshold] == []
+    others = [name for name in ALGORITHMS if name not in with_threshold]
+    assert [name for name in others if f"`rlfast train {name}`" not in offline] == []
+    assert {page.stem for page in ALGORITHM_PAGES if page.parent.name == "offline"} == set(others)
     for name, threshold in with_threshold.items():
         page = pages[name]
         assert f"rlfast train {name} --env" in page
         assert f"| {threshold:g}" in page
+
+
+def test_all_pages_are_in_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    listed = re.findall(r"([\w/-]+\.md)$", menu, re.MULTILINE)
+    made = [name for name in listed if name.startswith("reference/") or name in ("changelog.md", "contributing.md")]
+    there = [page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")]
+    assert sorted(set(listed) - set(made)) == sorted(page for page in there if not page.startswith("migration/"))
+    assert len(listed) == len(set(listed))
+
+
+def site(name: str):
+    """A module of docs/site that needs no tools of the site."""
+    sys.path.insert(0, str(ROOT / "docs" / "site"))
+    try:
+        return __import__(name)
+    finally:
+        sys.path.pop(0)
+
+
+@pytest.mark.parametrize("page", ALGORITHM_PAGES, ids=lambda page: page.stem)
+def test_algorithms_have_an_example_and_a_table_of_settings(page: Path) -> None:
+    text = page.read_text()
+    (name,) = re.findall(r"^<!-- settings: (\w+) -->$", text, re.MULTILINE)
+    assert any(f"{name}(" in block for block in blocks(page))
+    made = site("settings").with_tables(text)
+    for argument in inspect.signature(getattr(rlfast.policy, name)).parameters.values():
+        (row,) = re.findall(rf"^\| `{argument.name}` \| (.*) \|$", made, re.MULTILINE)
+        default, _, meaning = row.split(" | ", maxsplit=2)
+        required = argument.default is inspect.Parameter.empty
+        assert default == ("required" if required else f"`{argument.default!r}`".replace("|", r"\|"))
+        assert len(meaning) >= 10
+
+
+def test_tables_have_ranges_and_plain_meanings() -> None:
+    rows = site("settings").table(rlfast.policy.PPOPolicy).splitlines()
+    assert "| `gae_lambda` | `0.95` | number in [0, 1] | 0 for one-step, 1 for Monte Carlo advantages. |" in rows
+    assert "| `vf_coef` | `0.5` | number | Weight of the critic's loss, \\(c_v\\). |" in rows
+    assert any(row.startswith("| `action_bound_method` | `'clip'` | `'clip'`, `'tanh'`, or None |") for row in rows)
+    assert any("`max_batchsize` | `256` | integer \N{GREATER-THAN OR EQUAL TO} 1 |" in row for row in rows)
+    cql = site("settings").table(rlfast.policy.CQLPolicy)  # whose docstring refers to SAC's
+    assert "| `tau` | `0.005` | number in [0, 1] | \\(\\tau\\), the size of the steps of target networks. |" in cql
+
+
+@pytest.mark.parametrize(
+    ("rest", "markdown"),
+    [
+        (":math:`a_t \\le\n    b`", r"\(a_t \le b\)"),
+        ("Text.\n\n.. math:: L = x^2\n\nMore.", "Text.\n\n\n$$\nL = x^2\n$$\n\n\nMore."),
+        (
+            ".. math::\n    a &= b \\\\\n    c &= d\n\nMore.",
+            "\n$$\n\\begin{aligned}a &= b \\\\ c &= d\\end{aligned}\n$$\n\n\nMore.",
+        ),
+        ("See :class:`~rlfast.data.Batch` and ``x``.", "See `rlfast.data.Batch` and `x`."),
+    ],
+)
+def test_docstrings_become_markdown(rest: str, markdown: str) -> None:
+    assert site("rest").markdown(rest) == markdown
+
+
+def test_no_equation_of_a_docstring_is_left_as_rest() -> None:
+    found = {source: source.read_text() for source in ROOT.glob("python/rlfast/**/*.py")}
+    equations = {source.name: site("rest").markdown(inspect.cleandoc(text)) for source, text in found.items()}
+    assert [name for name, text in equations.items() if ".. math::" in text or ":math:" in text] == []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import griffe
-
-_ROLE = re.compile(r":(?:class|meth|func|mod|attr|data|exc|ref):`~?(?:[^`<]*<)?([^`>]+)>?`")
-_MATH = re.compile(r":math:`([^`]+)`", re.DOTALL)
+from rest import markdown
 
 
 class Rest(griffe.Extension):
@@ -21,14 +20,29 @@ class Rest(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = markdown(obj.docstring.value)
 
-    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Parameters of a class that inherits its constructor become text, since its signature is not on the page.
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Called for a whole package, after griffe has made the constructors of dataclasses from all their bases."""
+        for cls in classes(pkg):
+            finish(cls)
 
-        Only bases that a user can import by a public name stay.
-        """
-        cls.bases = [base for base in cls.bases if is_public(base if isinstance(base, str) else base.canonical_path)]
-        if cls.docstring is not None and "__init__" not in cls.members and not cls.decorators:
-            cls.docstring.value = re.sub(r"^:param (\w+):", r"- `\1`:", cls.docstring.value, flags=re.MULTILINE)
+
+def classes(parent: griffe.Module | griffe.Class) -> Iterator[griffe.Class]:
+    """The classes that a module or a class defines, also in its parts."""
+    for member in parent.members.values():
+        if isinstance(member, griffe.Class):
+            yield member
+        if isinstance(member, griffe.Module | griffe.Class):
+            yield from classes(member)
+
+
+def finish(cls: griffe.Class) -> None:
+    """Parameters of a class that inherits its constructor become text, since its signature is not on the page.
+
+    Only bases that a user can import by a public name stay.
+    """
+    cls.bases = [base for base in cls.bases if is_public(base if isinstance(base, str) else base.canonical_path)]
+    if cls.docstring is not None and "__init__" not in cls.members and not cls.decorators:
+        cls.docstring.value = re.sub(r"^:param (\w+):", r"- `\1`:", cls.docstring.value, flags=re.MULTILINE)
 
 
 def is_public(path: str) -> bool:
@@ -46,23 +60,3 @@ def is_public(path: str) -> bool:
 def exported(package: str) -> frozenset[str]:
     """The public names of a package."""
     return frozenset(getattr(import_module(package), "__all__", ()))
-
-
-def markdown(text: str) -> str:
-    """The docstring with Markdown's marks."""
-    text = _ROLE.sub(lambda match: f"`{match[1]}`", text)
-    text = _MATH.sub(lambda match: f"`{' '.join(match[1].split())}`", text)
-    text = text.replace("``", "`")
-    text = re.sub(r"^:ivar (\w+):", r"- `\1`:", text, flags=re.MULTILINE)
-    return fenced(text)
-
-
-def fenced(text: str) -> str:
-    """Examples and literal blocks between fences."""
-    lines: list[str] = []
-    for block in re.split(r"\n\n", text):
-        if block.lstrip().startswith(">>> "):
-            lines.append(f"```pycon\n{block}\n```")
-        else:
-            lines.append(re.sub(r"::$", ":", block))
-    return "\n\n".join(lines)

@@ -1,21 +1,28 @@
-"""Pages that stand elsewhere in the repository, and the reference, which is made of what packages export."""
+"""Pages that stand elsewhere in the repository, the reference, tables of settings, and mathematics.
+
+The reference is made of what packages export. MathJax is copied from a package into the site, and the pages with
+equations load it.
+"""
 
 from __future__ import annotations
 
 import re
-from importlib import import_module
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from rest import markdown
+from settings import with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "distributed", "utils")
+PACKAGES = ("data", "env", "policy", "trainer", "experiment", "functional", "exploration", "distributed", "utils")
 BY_MODULE = ("highlevel", "evaluation")
 ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl", "d3rlpy")
+MATHJAX = "site/mathjax.js"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -36,23 +43,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for package in BY_MODULE:
         files.append(File.generated(config, f"reference/{package}.md", content=modules(package)))
     files.append(File.generated(config, "reference/interop.md", content=adapters()))
+    mathjax = resources.files("mathjax") / "static/mathjax/es5/tex-svg.js"
+    files.append(File.generated(config, MATHJAX, content=mathjax.read_text()))
     return files
 
 
 def reference(package: str) -> str:
     """A page with everything that a package exports."""
     module = import_module(f"rlfast.{package}")
-    lines = [f"# rlfast.{package}\n", f"{module.__doc__}\n"]
+    lines = [f"# rlfast.{package}\n", f"{markdown(module.__doc__)}\n"]
     for name in module.__all__:
         found = getattr(module, name)
         home = getattr(found, "__module__", "")
         if home.startswith("rlfast.") and not home.startswith("rlfast._core"):
-            other = found.__name__ != name
+            other = getattr(found, "__name__", name) != name
             lines.append(
                 f"### `{name}`\n\nAnother name of `{found.__name__}`.\n" if other else f"::: rlfast.{package}.{name}\n"
             )
         elif home == "rlfast._core":
-            lines.append(f"### `{name}`\n\n{found.__doc__}\n")
+            lines.append(f"### `{name}`\n\n{markdown(found.__doc__)}\n")
     return "\n".join(lines)
 
 
@@ -82,8 +91,8 @@ def adapters() -> str:
     return "\n".join(parts)
 
 
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links to files of the repository become links to their pages, or plain text where the site has none."""
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
+    """Makes tables of settings; links to files become links to their pages, or to the repository."""
     up = "../" * page.file.src_uri.count("/")
 
     def linked(match: re.Match[str]) -> str:
@@ -98,6 +107,14 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return f"[{text}]({up}{ELSEWHERE[path]}{anchor})"
         if path.startswith("docs/"):
             return f"[{text}]({up}{path.removeprefix('docs/')}{anchor})"
-        return text
+        return f"[{text}]({config.repo_url.rstrip('/')}/blob/main/{path})" if config.repo_url else text
 
-    return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)", linked, markdown)
+    return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)", linked, with_tables(markdown))
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Loads MathJax where there are equations."""
+    if 'class="arithmatex"' not in html:
+        return html
+    up = "../" * page.url.count("/")
+    return f'{html}\n<script defer src="{up}{MATHJAX}"></script>'

@@ -1,0 +1,38 @@
+"""The reST of docstrings as Markdown: roles, literals, equations and examples."""
+
+from __future__ import annotations
+
+import re
+
+_ROLE = re.compile(r":(?:class|meth|func|mod|attr|data|exc|ref):`~?(?:[^`<]*<)?([^`>]+)>?`")
+_MATH = re.compile(r":math:`([^`]+)`", re.DOTALL)
+_EQUATION = re.compile(r"^( *)\.\. math::(.*(?:\n\1 +\S.*)*)", re.MULTILINE)
+
+
+def markdown(text: str) -> str:
+    """The docstring with Markdown's marks."""
+    text = _ROLE.sub(lambda match: f"`{match[1]}`", text)
+    text = _EQUATION.sub(lambda match: equation(match[2]), text)
+    text = _MATH.sub(lambda match: rf"\({' '.join(match[1].split())}\)", text)
+    text = text.replace("``", "`")
+    text = re.sub(r"^:ivar (\w+):", r"- `\1`:", text, flags=re.MULTILINE)
+    return fenced(text)
+
+
+def equation(tex: str) -> str:
+    """An equation in a block of its own, with its lines aligned as Sphinx aligns them."""
+    tex = " ".join(tex.split())
+    if r"\\" in tex:
+        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
+    return f"\n$$\n{tex}\n$$\n"
+
+
+def fenced(text: str) -> str:
+    """Examples and literal blocks between fences."""
+    lines: list[str] = []
+    for block in re.split(r"\n\n", text):
+        if block.lstrip().startswith(">>> "):
+            lines.append(f"```pycon\n{block}\n```")
+        else:
+            lines.append(re.sub(r"::$", ":", block))
+    return "\n\n".join(lines)
