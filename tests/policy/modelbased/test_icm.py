@@ -195,3 +195,90 @@ def test_state_goes_with_the_policy():
     policy.eval()
     assert not policy.policy.training
     assert not policy.model.training
+
+
+class Rooms(gym.Env):
+    """Three actions, the last one illegal where there is a mask."""
+
+    action_space = gym.spaces.Discrete(3)
+
+    def __init__(self, kind):
+        self.kind = kind
+        box = gym.spaces.Box(-9, 9, (2,), np.float32)
+        parts = {"obs": box, "mask": gym.spaces.MultiBinary(3)} if kind == "masked" else {"here": box, "there": box}
+        self.observation_space = gym.spaces.Dict(parts)
+
+    def _observe(self):
+        obs = np.full(2, self.steps, np.float32)
+        return {"obs": obs, "mask": np.int8([1, 1, 0])} if self.kind == "masked" else {"here": obs, "there": -obs}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert action < 2 or self.kind != "masked"
+        self.steps += 1
+        return self._observe(), 1.0, self.steps > 4, False, {}
+
+
+class Foreign(nn.Module):
+    """A network of a user: it gets observations as buffers return them."""
+
+    def __init__(self, outputs, kind, state=False):
+        super().__init__()
+        self.layer, self.kind, self.state = nn.Linear(4 if kind == "dict" else 2, outputs), kind, state
+
+    def forward(self, obs, state=None, info=None):
+        if self.kind == "masked":
+            parts = [obs.obs if isinstance(obs, Batch) else obs]  # DQN gives all networks observations without a mask
+        else:
+            parts = [obs.here, obs.there]
+        out = self.layer(torch.cat([torch.as_tensor(part, dtype=torch.float32) for part in parts], 1))
+        return (out, state) if self.state else out
+
+
+def learner(name, net, critic):
+    space, rates = Rooms.action_space, {"lr": 1e-3}
+    if name == "PPO":
+        optim = torch.optim.Adam([*net.parameters(), *critic.parameters()], **rates)
+        return PPOPolicy(
+            actor=net,
+            critic=critic,
+            optim=optim,
+            dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
+            action_space=space,
+            action_scaling=False,
+        )
+    optim = torch.optim.Adam(net.parameters(), **rates)
+    return DQNPolicy(model=net, optim=optim, action_space=space, estimation_step=3 if name == "3 steps" else 1)
+
+
+@pytest.mark.parametrize(("kind", "own"), [("masked", True), ("masked", False), ("dict", False)])
+@pytest.mark.parametrize("name", ["DQN", "3 steps", "PPO"])
+def test_masked_and_dict_observations(name, kind, own):
+    torch.manual_seed(0)
+    if own:
+        net, critic, features = Net(2, 3, [8]), Critic(Net(2, hidden_sizes=[8])), nn.Linear(2, 8)
+    else:
+        net, critic, features = Foreign(3, kind, state=True), Foreign(1, kind), Foreign(8, kind)
+    model = IntrinsicCuriosityModule(features, 8, 3)
+    policy = ICMPolicy(
+        policy=learner(name, net, critic),
+        model=model,
+        optim=torch.optim.Adam(model.parameters()),
+        lr_scale=1.0,
+        reward_scale=0.1,
+        forward_loss_weight=0.2,
+        action_space=Rooms.action_space,
+    )
+    collector = Collector(policy, DummyVectorEnv([lambda: Rooms(kind)] * 2), VectorReplayBuffer(80, 2))
+    policy.train()
+    collector.collect(n_step=40)
+    options = {"batch_size": 16, "repeat": 2} if name == "PPO" else {}
+    before = features.state_dict()["weight" if own else "layer.weight"].clone()
+    losses = policy.update(0 if name == "PPO" else 16, collector.buffer, **options).get_loss_stats_dict()
+    assert np.isfinite([*losses.values()]).all()
+    assert losses["icm_loss"] > 0
+    assert not torch.equal(before, features.state_dict()["weight" if own else "layer.weight"])

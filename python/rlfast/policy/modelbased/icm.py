@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from rlfast.data import Batch, to_numpy, to_torch
 from rlfast.policy.base import BasePolicy, TLearningRateScheduler, TrainingStats, TrainingStatsWrapper
+from rlfast.policy.components.action_masks import inner_obs
 from rlfast.policy.components.returns import Index
 from rlfast.utils.net.discrete import IntrinsicCuriosityModule
 
@@ -158,17 +159,26 @@ class ICMPolicy(BasePolicy):
         self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
     ) -> "RolloutBatchProtocol":
         """Add the model's errors to the rewards, and process the sample by the wrapped policy."""
-        error, act_hat = self.model(batch.obs, batch.act, batch.obs_next)
+        error, act_hat = self._predict(batch)
         batch.policy = Batch(batch.get("policy", Batch()), orig_rew=batch.rew, act_hat=act_hat, mse_loss=error)
         surprise = to_numpy(error.detach() * self.reward_scale)
         batch.rew = batch.rew + surprise.reshape(-1, *(1,) * (np.ndim(batch.rew) - 1))
         rows = cast("ReplayBuffer", CuriousRows(buffer, self._surprise))
         return self.policy.process_fn(batch, rows, indices)
 
+    def _predict(self, rows: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the errors and the predicted actions of rows. Networks of rlfast and torch get observations without
+        their mask.
+        """
+        is_known = self._known_networks(self.model.feature_net)
+        obs, obs_next = (inner_obs(obs) if is_known else obs for obs in (rows.obs, rows.obs_next))
+        error, act_hat = self.model(obs, rows.act, obs_next)
+        return error, act_hat
+
     def _surprise(self, rows: Any) -> NDArray[np.floating]:
         """Return the scaled errors of rows, ``[B]``."""
         with torch.no_grad():
-            error, _ = self.model(rows.obs, rows.act, rows.obs_next)
+            error, _ = self._predict(rows)
         return cast("NDArray[np.floating]", to_numpy(error * self.reward_scale))
 
     def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:

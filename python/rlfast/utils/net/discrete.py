@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from rlfast._core import BatchBase
 from rlfast.utils.net._layers import Placed
 from rlfast.utils.net._quantile import (
     CosineEmbeddingNetwork,
@@ -210,16 +211,20 @@ class IntrinsicCuriosityModule(Placed):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the prediction error of the features, and predict the actions.
 
-        :param s1: observations ``[batch, ...]``.
+        :param s1: observations ``[batch, ...]``; a batch of them, such as of a dict space, goes to the ``feature_net``
+            as it is.
         :param act: actions ``[batch]``, integers from 0.
         :param s2: next observations ``[batch, ...]``.
         :return: half the squared error of the features, ``[batch]``, and logits of the actions, ``[batch, actions]``.
         """
-        before, after = (
-            self.feature_net(torch.as_tensor(obs, dtype=torch.float32, device=self.device)) for obs in (s1, s2)
-        )
+        before, after = (self.feature_net(self._input(obs)) for obs in (s1, s2))
         actions = torch.as_tensor(act, dtype=torch.long, device=self.device).flatten()
         chosen = functional.one_hot(actions, num_classes=self.action_dim)
         predicted = self.forward_model(torch.cat([before, chosen], dim=1))
         error = 0.5 * (predicted - after).square().sum(1)
         return error, self.inverse_model(torch.cat([before, after], dim=1))
+
+    def _input(self, obs: Any) -> Any:
+        if isinstance(obs, BatchBase):
+            return obs
+        return torch.as_tensor(obs, dtype=torch.float32, device=self.device)
