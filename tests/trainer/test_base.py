@@ -319,6 +319,33 @@ def test_a_return_as_good_as_the_best_is_not_a_new_best(arguments):
     assert (len(best), trainer.best_epoch, info.best_reward, info.best_reward_std) == (1, 0, 1.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("results", "saved", "best", "at"),
+    [
+        ([np.nan, np.nan, 3.0, 2.0], [np.nan, 3.0], 3.0, 2),  # the first is saved at the start, whatever it is
+        ([np.nan, -5.0, np.nan, -4.0], [np.nan, -5.0, -4.0], -4.0, 3),
+        ([1.0, np.nan, 2.0, np.nan], [1.0, 2.0], 2.0, 2),
+    ],
+)
+def test_any_number_is_better_than_nan(arguments, results, saved, best, at):
+    tests = []
+    parts, given = arguments(max_epoch=3)
+    given["save_best_fn"] = lambda policy: tests.append(parts.test.reward)
+    given["test_fn"] = lambda epoch, step: setattr(parts.test, "reward", results[epoch])
+    trainer = OffpolicyTrainer(**given)
+    info = trainer.run()
+    np.testing.assert_equal(tests, saved)
+    assert (info.best_reward, trainer.best_epoch) == (best, at)
+
+
+def test_whether_to_stop_is_decided_by_the_best_test(arguments):
+    asked = []
+    parts, given = arguments(max_epoch=3, test_in_train=False, stop_fn=lambda mean: asked.append(mean))
+    given["test_fn"] = lambda epoch, step: setattr(parts.test, "reward", [1.0, 6.0, 2.0, 4.0][epoch])
+    OffpolicyTrainer(**given).run()
+    assert asked == [6.0, 6.0, 6.0]
+
+
 def test_the_spread_of_the_best_test_is_kept(arguments):
     parts, given = arguments(max_epoch=2, stop_fn=lambda mean: mean >= 30, test_in_train=False)
     rewards = iter([1.0, 3.0, 4.0, 8.0, 20.0, 50.0])

@@ -406,7 +406,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return stats, self.stop_fn is not None and bool(self.stop_fn(self.best_reward))
 
     def _update_best(self, returns: SequenceSummaryStats) -> None:
-        if self.best_reward < returns.mean:
+        if self.best_reward < returns.mean or (math.isnan(self.best_reward) and not math.isnan(returns.mean)):
             self.best_epoch = self.epoch
             self.best_reward, self.best_reward_std = returns.mean, returns.std
             if self.save_best_fn is not None:

@@ -58,6 +58,30 @@ def test_an_automatic_reset_counts_no_reward_and_begins_anew(mode):
     np.testing.assert_allclose(envs.return_rms.mean, np.mean(returns))
 
 
+def test_rewards_of_steps_that_only_reset_belong_to_no_episode():
+    """Vector environments of others may report a reward there; the next episode begins with a return of 0."""
+    envs = make("next-step", clip_max=None)
+    inner, received = envs.venv, []
+    receive = inner.recv
+
+    def recv(*args, **kwargs):
+        rows = receive(*args, **kwargs)
+        if rows.valid is not None:
+            rows.rew[~rows.valid] = 100.0
+        received.append(rows)
+        return rows
+
+    inner.recv = recv
+    envs.reset()
+    returns = []
+    for _ in range(5):
+        envs.send(np.zeros(2, int))
+        returns.append(envs.recv().returns[1])
+    assert [rows.valid is not None and not rows.valid[1] for rows in received] == [False, False, True, False, False]
+    assert [returns[step] for step in (0, 1, 3, 4)] == [1, 3, 1, 3]
+    assert envs.return_rms.mean < 5
+
+
 def test_a_reset_within_an_episode_begins_anew():
     envs = make()
     envs.reset()

@@ -350,6 +350,25 @@ def test_returns_are_as_exact_as_the_critic():
     assert Reinforce().process_fn(batch, buffer, indices).returns.dtype == torch.float32
 
 
+def test_values_are_scaled_up_and_returns_down_by_the_deviation_of_returns():
+    """With deviation 2, a critic that says 3 means 6: an advantage is 10 - 6, and the critic's target is 10 / 2."""
+    policy = make(A2CPolicy, reward_normalization=True, discount_factor=0.9, gae_lambda=0.8)
+    nn.init.zeros_(policy.critic.last.model[-1].weight)
+    nn.init.constant_(policy.critic.last.model[-1].bias, 3.0)
+    policy.ret_rms.var, policy._eps = np.array(4.0), 0.0
+    buffer = ReplayBuffer(4)
+    for terminated, truncated in ((True, False), (False, True)):
+        obs = np.zeros(2, np.float32)
+        flags = {"terminated": terminated, "truncated": truncated}
+        buffer.add(Batch(obs=obs, act=0, rew=10.0, obs_next=obs, info={}, **flags))
+    batch, indices = buffer.sample(0)
+    result = policy.process_fn(batch, buffer, indices)
+    assert result.v_s.tolist() == [3, 3]
+    assert result.adv.tolist() == pytest.approx([10 - 6, 10 + 0.9 * 6 - 6])
+    assert result.returns.tolist() == pytest.approx([10 / 2, (10 + 0.9 * 6) / 2])
+    assert policy.ret_rms.count == 2
+
+
 def test_returns_that_were_all_the_same_can_be_scaled_by():
     policy, buffer = Reinforce(reward_normalization=True), rollout()
     policy.ret_rms.var = np.array(0.0)

@@ -232,7 +232,8 @@ class Foreign(nn.Module):
 
     def forward(self, obs, state=None, info=None):
         if self.kind == "masked":
-            parts = [obs.obs if isinstance(obs, Batch) else obs]  # DQN gives all networks observations without a mask
+            inner = obs.obs if isinstance(obs, Batch) else obs  # DQN gives all networks observations without a mask
+            parts = [inner]
         else:
             parts = [obs.here, obs.there]
         out = self.layer(torch.cat([torch.as_tensor(part, dtype=torch.float32) for part in parts], 1))
