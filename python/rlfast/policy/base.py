@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 TTrainingStats = TypeVar("TTrainingStats", bound=TrainingStats)
+LearnsFrom: TypeAlias = Literal["rollouts", "transitions"]
 TLearningRateScheduler: TypeAlias = torch.optim.lr_scheduler.LRScheduler | MultipleLRSchedulers
 
 
@@ -99,6 +100,13 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         self.agent_id = agent_id
 
     # -- one update ----------------------------------------------------------------------------------------------------
+
+    @property
+    def learns_from(self) -> LearnsFrom | None:
+        """What an update learns from: ``"rollouts"`` that are then discarded, ``"transitions"`` that are sampled, or
+        None for either. Trainers refuse a policy that learns from the other.
+        """
+        return None
 
     def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
         """Prepare a buffer once, before offline training from it begins. This one changes nothing.

@@ -7,8 +7,12 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from rlfast.data.collect.collector import Collector
-from rlfast.utils.arguments.checks import check_methods
+from rlfast.utils.arguments.checks import ArgumentError, check_methods
 
+_TRAINER_OF = {
+    "rollouts": ("whole roll-outs of its own actions", "OnpolicyTrainer"),
+    "transitions": ("sampled transitions", "OffpolicyTrainer, or OfflineTrainer for a fixed buffer"),
+}
 _LOGGER = ("log_train_data", "log_test_data", "log_update_data", "log_info_data", "save_data")
 
 
@@ -31,6 +35,19 @@ def check_parts(policy: Any, logger: Any, buffer: Any, train_collector: Any, tes
             "train_collector and test_collector have the same buffer, which every test would empty: "
             "give the test_collector environments and a buffer of its own"
         )
+
+
+def check_learning(policy: Any, learns_from: str, trainer: str) -> None:
+    """Checks that a policy learns from what a trainer gives it.
+
+    :param learns_from: what the trainer gives; see :attr:`rlfast.policy.BasePolicy.learns_from`.
+    :param trainer: the name of the trainer.
+    :raises ValueError: the policy learns from something else.
+    """
+    needed = getattr(policy, "learns_from", None)
+    if needed in _TRAINER_OF and needed != learns_from:
+        what, other = _TRAINER_OF[needed]
+        raise ArgumentError(f"{type(policy).__name__} learns from {what}, so {trainer} cannot train it: use {other}")
 
 
 def collect_exact_steps(collector: Any, n_step: int, **options: Any) -> Any:

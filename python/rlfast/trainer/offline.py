@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlfast.data.stats import CollectStatsBase
 from rlfast.policy import TrainingStats
 from rlfast.trainer._metrics import average
+from rlfast.trainer._parts import check_learning
 from rlfast.trainer.base import BaseTrainer
 
 
@@ -15,8 +16,8 @@ class OfflineTrainer(BaseTrainer):
     updates. The arguments are those of :class:`BaseTrainer`; with a ``train_collector``, the steps of an epoch are
     environment steps, and a gradient step follows each collect.
 
-    :raises ValueError: there is no ``buffer``, or it is empty; or there is a ``train_collector``, and both or none of
-        ``step_per_collect`` and ``episode_per_collect`` are given.
+    :raises ValueError: the policy learns from roll-outs; there is no ``buffer``, or it is empty; or there is a
+        ``train_collector``, and both or none of ``step_per_collect`` and ``episode_per_collect`` are given.
     """
 
     def _check(self) -> None:
@@ -25,6 +26,7 @@ class OfflineTrainer(BaseTrainer):
             raise ValueError("offline training needs a buffer to learn from")
         if not len(self.buffer):
             raise ValueError("the buffer is empty: offline training learns from transitions that are there")
+        check_learning(self.policy, "transitions", "OfflineTrainer")
         if self.train_collector is not None:
             self.check_portion()
 

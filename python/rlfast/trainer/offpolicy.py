@@ -6,6 +6,7 @@ import math
 
 from rlfast.data.stats import CollectStatsBase
 from rlfast.policy import TrainingStats
+from rlfast.trainer._parts import check_learning
 from rlfast.trainer.base import BaseTrainer
 from rlfast.utils.arguments.checks import ArgumentError
 
@@ -20,8 +21,8 @@ class OffpolicyTrainer(BaseTrainer):
     collect, the number of gradient steps is rounded down; the remainder is carried over to the next collect, so that
     the ratio holds over the whole run.
 
-    :raises ValueError: there is no ``train_collector``, both or none of ``step_per_collect`` and
-        ``episode_per_collect`` are given, or ``update_per_step`` is not positive.
+    :raises ValueError: the policy learns from roll-outs, there is no ``train_collector``, both or none of
+        ``step_per_collect`` and ``episode_per_collect`` are given, or ``update_per_step`` is not positive.
 
     >>> import gymnasium as gym
     >>> from rlfast.data import Collector, VectorReplayBuffer
@@ -51,6 +52,7 @@ class OffpolicyTrainer(BaseTrainer):
         super()._check()
         if self.train_collector is None:
             raise ArgumentError("off-policy training needs a train_collector")
+        check_learning(self.policy, "transitions", "OffpolicyTrainer")
         self.check_portion()
         if self.update_per_step <= 0:
             raise ValueError(f"update_per_step must be positive, or nothing is learned, got {self.update_per_step}")

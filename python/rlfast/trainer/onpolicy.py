@@ -8,6 +8,7 @@ from rlfast.data.collect.checks import row_capacities
 from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase
 from rlfast.policy import TrainingStats
+from rlfast.trainer._parts import check_learning
 from rlfast.trainer.base import BaseTrainer
 from rlfast.utils.arguments.checks import ArgumentError
 
@@ -24,15 +25,16 @@ class OnpolicyTrainer(BaseTrainer):
 
     The arguments are those of :class:`BaseTrainer`.
 
-    :raises ValueError: there is no ``train_collector`` or no ``repeat_per_collect``, both or none of
-        ``step_per_collect`` and ``episode_per_collect`` are given, or the buffer has no room for ``step_per_collect``
-        steps.
+    :raises ValueError: the policy learns from sampled transitions, there is no ``train_collector`` or no
+        ``repeat_per_collect``, both or none of ``step_per_collect`` and ``episode_per_collect`` are given, or the
+        buffer has no room for ``step_per_collect`` steps.
     """
 
     def _check(self) -> None:
         super()._check()
         if self.train_collector is None:
             raise ArgumentError("on-policy training needs a train_collector")
+        check_learning(self.policy, "rollouts", "OnpolicyTrainer")
         self.check_portion()
         if self.repeat_per_collect is None:
             raise ValueError("repeat_per_collect is needed: how many passes over what was collected?")

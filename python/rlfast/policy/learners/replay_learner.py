@@ -11,7 +11,7 @@ from torch import nn
 
 from rlfast.data import Batch, to_torch
 from rlfast.functional.losses import bootstrapped_return
-from rlfast.policy.base import BasePolicy, TrainingStats
+from rlfast.policy.base import BasePolicy, LearnsFrom, TrainingStats
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.memory.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.policy.components.returns import Index, nstep_sums
@@ -114,6 +114,11 @@ class ReplayLearner(BasePolicy):
         self._iter = 0
         self._last_losses: dict[str, Any] = {}
         self._compiled: Any = None
+
+    @property
+    def learns_from(self) -> LearnsFrom | None:
+        """See :attr:`BasePolicy.learns_from`."""
+        return "transitions"
 
     # -- methods that an algorithm defines -----------------------------------------------------------------------------
 

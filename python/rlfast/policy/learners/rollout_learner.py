@@ -13,7 +13,7 @@ from torch import nn
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
-from rlfast.policy.base import BasePolicy, Index, TrainingStats
+from rlfast.policy.base import BasePolicy, Index, LearnsFrom, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_distribution
 from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
 from rlfast.policy.components.memory.hidden_state import add_stored_state
@@ -110,6 +110,11 @@ class RolloutLearner(BasePolicy):
         self._compiled: Any = None
         self._buffer: ReplayBuffer | None = None  # of a roll-out whose advantages are recomputed
         self._indices: Index | None = None
+
+    @property
+    def learns_from(self) -> LearnsFrom | None:
+        """See :attr:`BasePolicy.learns_from`."""
+        return "rollouts"
 
     # -- methods that an algorithm defines -----------------------------------------------------------------------------
 

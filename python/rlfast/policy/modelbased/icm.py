@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from rlfast.data import Batch, to_numpy, to_torch
-from rlfast.policy.base import BasePolicy, TLearningRateScheduler, TrainingStats, TrainingStatsWrapper
+from rlfast.policy.base import BasePolicy, LearnsFrom, TLearningRateScheduler, TrainingStats, TrainingStatsWrapper
 from rlfast.policy.components.action_masks import inner_obs
 from rlfast.policy.components.returns import Index
 from rlfast.utils.net.discrete import IntrinsicCuriosityModule
@@ -117,6 +117,11 @@ class ICMPolicy(BasePolicy):
         self.lr_scale = lr_scale
         self.reward_scale = reward_scale
         self.forward_loss_weight = forward_loss_weight
+
+    @property
+    def learns_from(self) -> LearnsFrom | None:
+        """What the wrapped policy learns from."""
+        return self.policy.learns_from
 
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
         """Choose actions by the wrapped policy."""

@@ -9,7 +9,7 @@ from torch import nn
 from rlfast.data import to_torch
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import max_value, squared_loss, td_error
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import LearnsFrom, TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
@@ -100,6 +100,11 @@ class PQNPolicy(QLearner):
         loss = squared_loss(td_error(q_BA, sample.act, sample.returns))
         descend(loss, self.optim, self.max_grad_norm)
         return {"loss": loss.detach()}, None
+
+    @property
+    def learns_from(self) -> LearnsFrom | None:
+        """Roll-outs: the algorithm has no replay."""
+        return "rollouts"
 
     def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
         """Add the returns of a roll-out, ``[B]``, and convert its rows to tensors.

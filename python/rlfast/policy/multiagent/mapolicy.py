@@ -10,7 +10,7 @@ from torch import nn
 
 from rlfast.data import Batch, to_numpy
 from rlfast.data.types import RolloutBatchProtocol
-from rlfast.policy.base import BasePolicy, TLearningRateScheduler
+from rlfast.policy.base import BasePolicy, LearnsFrom, TLearningRateScheduler
 from rlfast.policy.components.returns import Index
 from rlfast.policy.multiagent.agent_rows import AgentRows, is_turn_of, seen
 from rlfast.policy.stats import TrainingStats, as_stats
@@ -126,6 +126,12 @@ class MultiAgentPolicyManager(BasePolicy):
             raise ArgumentError(f"each agent needs a policy: got {len(policies)} policies for the agents {env.agents}")
         self.agent_idx: dict[str, int] = dict(env.agent_idx)
         self.policies = AgentPolicies(dict(zip(env.agents, policies, strict=True)))
+
+    @property
+    def learns_from(self) -> LearnsFrom | None:
+        """What the policies learn from; None if they differ, or all of them learn from anything."""
+        kinds = {policy.learns_from for policy in self.policies.values()} - {None}
+        return kinds.pop() if len(kinds) == 1 else None
 
     def replace_policy(self, policy: BasePolicy, agent_id: str) -> None:
         """Replace the policy of an agent.

@@ -1,0 +1,110 @@
+"""A trainer refuses a policy that learns from something else, and names the trainer that it needs."""
+
+from types import SimpleNamespace
+
+import gymnasium as gym
+import pytest
+import torch
+
+import rlfast.policy
+from rlfast.data import Batch, Collector, VectorReplayBuffer
+from rlfast.env import DummyVectorEnv
+from rlfast.policy import BasePolicy, DQNPolicy, ICMPolicy, MultiAgentPolicyManager, PPOPolicy, RandomPolicy
+from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+from rlfast.utils.net.common import Net
+from rlfast.utils.net.discrete import Actor, Critic, IntrinsicCuriosityModule
+from rlfast.utils.optim import adam
+
+SPACE = gym.spaces.Discrete(2)
+ON_POLICY = {"A2CPolicy", "GAILPolicy", "NPGPolicy", "PGPolicy", "PPOPolicy", "PQNPolicy", "TRPOPolicy"}
+EITHER = {"BasePolicy", "ICMPolicy", "MARLRandomPolicy", "MultiAgentPolicyManager", "PSRLPolicy", "RandomPolicy"}
+TRAINERS = {"on": OnpolicyTrainer, "off": OffpolicyTrainer, "offline": OfflineTrainer}
+
+
+def dqn():
+    return DQNPolicy(model=Net(4, 2, [8]), optim=adam(1e-3), action_space=SPACE)
+
+
+def ppo():
+    return PPOPolicy(
+        actor=Actor(Net(4, hidden_sizes=[8]), 2, softmax_output=False),
+        critic=Critic(Net(4, hidden_sizes=[8])),
+        optim=adam(1e-3),
+        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
+        action_space=SPACE,
+        action_scaling=False,
+    )
+
+
+def curious(policy):
+    model = IntrinsicCuriosityModule(torch.nn.Linear(4, 8), 8, 2)
+    optim = torch.optim.Adam(model.parameters())
+    return ICMPolicy(
+        policy=policy,
+        model=model,
+        optim=optim,
+        lr_scale=1.0,
+        reward_scale=0.1,
+        forward_loss_weight=0.2,
+        action_space=SPACE,
+    )
+
+
+def team(*policies):
+    names = [f"agent {k}" for k in range(len(policies))]
+    spaces = {"action_space": SPACE, "observation_space": gym.spaces.Box(-1, 1, (4,))}
+    env = SimpleNamespace(agents=names, agent_idx={name: k for k, name in enumerate(names)}, **spaces)
+    return MultiAgentPolicyManager(policies=policies, env=env)
+
+
+def trainer(kind, policy):
+    buffer = VectorReplayBuffer(100, 1)
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")])
+    collector = Collector(RandomPolicy(action_space=SPACE), envs, buffer)
+    collector.collect(n_step=8)
+    given = {"policy": policy, "max_epoch": 1, "batch_size": 4, "step_per_epoch": 8, "show_progress": False}
+    if kind == "offline":
+        return OfflineTrainer(buffer=buffer, **given)
+    given |= {"train_collector": Collector(policy, envs, buffer), "step_per_collect": 8}
+    return TRAINERS[kind](**given, **({"repeat_per_collect": 1} if kind == "on" else {}))
+
+
+@pytest.mark.parametrize("make", [ppo, lambda: curious(ppo()), lambda: team(ppo(), RandomPolicy(action_space=SPACE))])
+@pytest.mark.parametrize("kind", ["off", "offline"])
+def test_roll_outs_need_the_on_policy_trainer(make, kind):
+    name = TRAINERS[kind].__name__
+    with pytest.raises(ValueError, match=f"learns from whole roll-outs.* {name} cannot train it: use OnpolicyTrainer"):
+        trainer(kind, make())
+    trainer("on", make())
+
+
+@pytest.mark.parametrize("make", [dqn, lambda: curious(dqn()), lambda: team(dqn(), dqn())])
+def test_sampled_transitions_need_another_trainer(make):
+    with pytest.raises(ValueError, match=r"learns from sampled transitions.*use OffpolicyTrainer, or OfflineTrainer"):
+        trainer("on", make())
+    trainer("off", make())
+    trainer("offline", make())
+
+
+class Own(BasePolicy):
+    def forward(self, batch, state=None, **kwargs):
+        return Batch(act=[0] * len(batch.obs))
+
+    def learn(self, batch, *args, **kwargs):
+        return {}
+
+
+@pytest.mark.parametrize("make", [lambda: Own(action_space=SPACE), lambda: team(dqn(), ppo())])
+@pytest.mark.parametrize("kind", TRAINERS)
+def test_other_policies_are_trained_by_all(make, kind):
+    trainer(kind, make())
+
+
+def test_what_each_algorithm_learns_from():
+    found = {}
+    for name in rlfast.policy.__all__:
+        kind = getattr(rlfast.policy, name)
+        if isinstance(kind, type) and issubclass(kind, BasePolicy) and name not in EITHER:
+            found[name] = kind.learns_from.fget(None)
+    assert {name for name, what in found.items() if what == "rollouts"} == ON_POLICY
+    assert {what for name, what in found.items() if name not in ON_POLICY} == {"transitions"}
