@@ -1,3 +1,4 @@
+from collections import OrderedDict, UserDict, defaultdict, deque
 from typing import NamedTuple
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.utils.tree import as_host, clear, put, storable, take
+from rlfast.utils.tree import as_host, clear, copied, object_array, put, storable, take, with_own_objects
 
 
 class Memory(NamedTuple):
@@ -111,3 +112,68 @@ def test_what_numpy_cannot_hold_is_refused():
         value = torch.zeros(2, dtype=torch.complex32)
     with pytest.raises(TypeError, match="ComplexHalf"):
         as_host(value)
+
+
+class Opaque:
+    """An object of a kind that is not copied."""
+
+
+def originals():
+    """Values, and how each is changed in place."""
+    inner = np.zeros(2)
+    record = np.zeros((), [("a", "i8")])[()]
+    objects = np.array([[1], None], object)
+    return {
+        "array": (np.zeros(2), lambda it: it.fill(1)),
+        "array of no axes": (np.zeros(()), lambda it: it.fill(1)),
+        "array of objects": (objects, lambda it: it[0].append(2)),
+        "record": (record, lambda it: it.__setitem__("a", 3)),
+        "tensor": (torch.zeros(2), lambda it: it.fill_(1)),
+        "batch": (Batch(a=np.zeros(2)), lambda it: it.a.fill(1)),
+        "dict": ({"a": {"b": [1]}}, lambda it: it["a"]["b"].append(2)),
+        "list": ([inner], lambda it: it[0].fill(1)),
+        "tuple": (([1],), lambda it: it[0].append(2)),
+        "named tuple": (Memory([1], 2), lambda it: it.cell.append(2)),
+        "ordered": (OrderedDict(a=[1]), lambda it: it["a"].append(2)),
+        "default": (defaultdict(list, a=[1]), lambda it: it["b"]),
+        "user's": (UserDict(a=[1]), lambda it: it["a"].append(2)),
+        "deque": (deque([[1]], maxlen=3), lambda it: it[0].append(2)),
+        "set": ({1}, lambda it: it.add(2)),
+        "bytes": (bytearray(b"a"), lambda it: it.append(1)),
+    }
+
+
+@pytest.mark.parametrize("name", originals())
+def test_copies_share_nothing_that_may_change(name):
+    value, change = originals()[name]
+    before = repr(value)
+    copy = copied(value)
+    assert type(copy) is type(value)
+    change(value)
+    assert repr(value) != before
+    assert repr(copy) == before
+    change(copy)
+    assert repr(copy) == repr(value)
+
+
+def test_copies_keep_objects_of_other_kinds_and_what_is_shared():
+    one, shared = Opaque(), [1]
+    value = {"object": one, "text": "a", "none": None, "twice": [shared, shared]}
+    copy = copied(value)
+    assert copy["object"] is one
+    assert copy["twice"][0] is copy["twice"][1] is not shared
+
+
+def test_copies_of_containers_within_themselves():
+    value = [1]
+    value.append({"whole": value})
+    copy = copied(value)
+    assert copy[1]["whole"] is copy is not value
+
+
+def test_objects_in_arrays_are_copied():
+    numbers, words = np.zeros(2), object_array([[1], [2]])
+    own = with_own_objects({"a": numbers, "b": (words,)})
+    words[0].append(3)
+    assert own["a"] is numbers
+    assert own["b"][0].tolist() == [[1], [2]]

@@ -6,7 +6,8 @@ Every leaf has one row for each environment. No function changes its arguments: 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
+from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -21,6 +22,7 @@ Ids = NDArray[np.int64]
 
 _STACKABLE = (np.ndarray, float, int, np.generic, list)
 _ARRAYS = {np.ndarray}
+_IMMUTABLE = {type(None), bool, int, float, str, bytes, np.bool_, np.int64, np.int32, np.float64, np.float32}
 
 
 def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
@@ -51,6 +53,65 @@ def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
     for i, value in enumerate(values):
         array[i] = value
     return array
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+
+
+def copied(value: Any, _done: dict[int, Any] | None = None) -> Any:
+    """Returns a copy that shares no array, tensor or container with ``value``; objects of other kinds are kept.
+
+    >>> numbers = [1, 2]
+    >>> copy = copied({"numbers": numbers})
+    >>> numbers.append(3)
+    >>> copy
+    {'numbers': [1, 2]}
+    """
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return value
+    if kind is np.ndarray and not value.dtype.hasobject:
+        return value.copy()
+    done = {} if _done is None else _done  # copies by the id of the original: a container may contain itself
+    if id(value) in done:
+        return done[id(value)]
+    new = value
+    if isinstance(value, MutableMapping):
+        new = done[id(value)] = copy(value)
+        for key, part in value.items():
+            new[key] = copied(part, done)
+    elif isinstance(value, MutableSequence):
+        new = done[id(value)] = copy(value)
+        if kind is not bytearray:
+            for k, part in enumerate(value):
+                new[k] = copied(part, done)
+    elif isinstance(value, tuple):
+        parts = [copied(part, done) for part in value]
+        new = kind(*parts) if hasattr(value, "_fields") else kind(parts)
+    elif isinstance(value, np.ndarray):
+        new = done[id(value)] = value.copy()
+        if value.dtype == object:
+            for place in np.ndindex(value.shape):
+                new[place] = copied(value[place], done)
+    elif isinstance(value, set | np.void):
+        new = copy(value)
+    elif is_tensor(value):
+        new = value.detach().clone()
+    elif isinstance(value, BatchBase):
+        new = deepcopy(value)
+    return new
+
+
+def with_own_objects(tree: Any) -> Any:
+    """Returns nested arrays with the entries of object arrays copied; other arrays are kept.
+
+    :param tree: an array, or a dict or tuple of nested arrays.
+    """
+    if isinstance(tree, dict):
+        return {key: with_own_objects(part) for key, part in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(with_own_objects(part) for part in tree)
+    return copied(tree) if tree.dtype.hasobject else tree
 
 
 # -- rows of several environments in one array, and back ---------------------------------------------------------------

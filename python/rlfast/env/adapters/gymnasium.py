@@ -83,7 +83,7 @@ class GymnasiumBackend(Wrapped):
         obs, infos = self.env.reset(**arguments)
         self._ended[whole] = False
         self._lost[ids] = False
-        shown, info = self._own(obs), Info(self.num_envs, columns=dict(infos))
+        shown, info = self._own(obs), Info(self.num_envs, columns=tree.copied(dict(infos)))
         if not some:
             return shown, info
         dicts = info.dicts()
@@ -140,7 +140,7 @@ class GymnasiumBackend(Wrapped):
         return rows if np.array_equal(ids, rows.env_id) else take(rows, ids)
 
     def _rows(self, obs: Any, rewards: Any, ends: Any, cuts: Any, infos: dict[str, Any]) -> Rows:
-        infos = dict(infos)
+        infos = tree.copied(dict(infos))
         obs = self._own(obs)
         rows = Rows(
             self._all,

@@ -78,9 +78,8 @@ class Workers(Backend):
         self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self._wait = type(self.workers[0]).wait
         space = common(self.observation_spaces)
-        self._collate: Callable[[Sequence[Any]], Tree] = (
-            plain_collator(space) if as_space is False else collator(space, strict=bool(as_space))
-        )
+        collate = plain_collator(space) if as_space is False else collator(space, strict=bool(as_space))
+        self._collate: Callable[[Sequence[Any]], Tree] = lambda rows: tree.with_own_objects(collate(rows))
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
@@ -118,7 +117,7 @@ class Workers(Backend):
             raise next(iter(failures.values()))
         self._ended.difference_update(results)
         obs, infos = zip(*results.values(), strict=True)
-        return self._collate(obs), Info.of(infos)
+        return self._collate(obs), _own_infos(infos)
 
     def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
         """As :meth:`Backend.begin_reset`."""
@@ -244,12 +243,16 @@ class Workers(Backend):
         """For SAME_STEP: resets those of the environments ``done`` that have not been reset yet."""
         fresh = [i for i in done if i not in self._restarted]
         if fresh:
+            for i in fresh:  # the reset may overwrite the arrays and containers that the step returned
+                self._answers[i] = tree.copied(self._answers[i])
             results, failures = self._finish_reset(self._ask_reset(np.array(fresh), [None] * len(fresh), None))
             self._restarted.update(results)
             self._failed.update(failures)
 
     def _rows(self, ids: Sequence[int], answers: Sequence[StepResult]) -> Rows:
         obs, rewards, ends, cuts, infos = zip(*answers, strict=True)
+        again = self._restarted
+        shown = [again[i][1] if i in again else info for i, info in zip(ids, infos, strict=True)] if again else infos
         obs_next = self._collate(obs)
         rows = Rows(
             self._all if ids == self._numbers else np.array(ids, dtype=np.int64),
@@ -258,12 +261,10 @@ class Workers(Backend):
             np.array(rewards, dtype=np.float64),
             np.fromiter(ends, bool, len(ids)),
             np.fromiter(cuts, bool, len(ids)),
-            Info.of(infos),
+            _own_infos(shown),
         )
-        if self._restarted:
-            again = self._restarted
+        if again:
             rows.final_info = Info(len(ids), {k: infos[k] for k, i in enumerate(ids) if i in again})
-            rows.info = Info.of([again[i][1] if i in again else info for i, info in zip(ids, infos, strict=True)])
             rows.obs = self._collate([again[i][0] if i in again else one for i, one in zip(ids, obs, strict=True)])
         elif self.autoreset_mode is AutoresetMode.NEXT_STEP:
             if reset := self._resetting.intersection(ids):
@@ -330,6 +331,11 @@ class Workers(Backend):
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def _own_infos(infos: Sequence[dict[str, Any]]) -> Info:
+    """Copies infos, as environments may change their arrays and containers in the next step."""
+    return Info.of([tree.copied(info) if info else info for info in infos])
 
 
 def _usable(answer: StepResult) -> bool:

@@ -39,6 +39,7 @@ from rlfast.env.process.serialization import RemoteError, dumps, loaded_function
 from rlfast.env.spaces.batching import declared
 from rlfast.env.state import capture, restore
 from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result
+from rlfast.utils.tree import copied
 
 EnvFn = Callable[[], gym.Env[Any, Any]]
 
@@ -117,6 +118,8 @@ class Worker:
                     extra["final"] = spill
                 if info:
                     extra["final_info"] = info
+                # The reset may overwrite the arrays and containers that the step returned.
+                reward, terminated, truncated, extra = copied((reward, terminated, truncated, extra))
                 self.endpoint.enter(env, RESET)
                 obs, info = self.begin(env)
                 return self.answer(env, bank, obs, info, reward, terminated, truncated, AGAIN, extra)

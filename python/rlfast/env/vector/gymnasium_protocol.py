@@ -159,4 +159,4 @@ def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
         return tuple(unbatched(part, leaf, copy=copy) for part, leaf in zip(space, value, strict=True))
     if isinstance(space, ARRAY_SPACES):
         return np.array(value, dtype=space.dtype) if copy else np.asarray(value, dtype=space.dtype)
-    return tree.object_array(value)
+    return tree.object_array(tree.copied(value) if copy else value)
