@@ -12,6 +12,7 @@ from rlfast.env import (
     TruncatedAsTerminated,
     VectorEnvWrapper,
 )
+from rlfast.utils.arguments.checks import ArgumentError
 from scripted import Scripted
 
 
@@ -65,6 +66,34 @@ def test_combinations_are_numbered_with_the_last_dimension_running_fastest():
     for space in (gym.spaces.Discrete(2), gym.spaces.MultiDiscrete([[2, 3], [2, 2]])):
         with pytest.raises(AssertionError, match="needs a MultiDiscrete action space of one axis"):
             MultiDiscreteToDiscrete(Space(space))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8])
+def test_combinations_are_in_the_wrapped_space(dtype):
+    space = gym.spaces.MultiDiscrete([2, 3], start=[1, -5], dtype=dtype)
+    env = MultiDiscreteToDiscrete(Space(space))
+    combinations = [env.action(np.int64(i)) for i in range(6)]
+    assert all(space.contains(one) and one.dtype == dtype for one in combinations)
+    assert len({tuple(one.tolist()) for one in combinations}) == 6
+    assert env.action(np.arange(6)).tolist() == [one.tolist() for one in combinations]
+
+
+def test_too_many_combinations_are_refused():
+    assert MultiDiscreteToDiscrete(Space(gym.spaces.MultiDiscrete([2**31, 2**31]))).action_space.n == 2**62
+    with pytest.raises(ArgumentError, match="9223372036854775808 combinations are too many"):
+        MultiDiscreteToDiscrete(Space(gym.spaces.MultiDiscrete([2**31, 2**32])))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint8, np.int64])
+def test_steps_are_in_the_wrapped_space(dtype):
+    limits = np.finfo(dtype) if np.dtype(dtype).kind == "f" else np.iinfo(dtype)
+    for low, high in [(limits.min, limits.max), (0.1, 0.7), (3, 3), (0, 5)]:
+        space = gym.spaces.Box(np.array([low], dtype), np.array([high], dtype), dtype=dtype)
+        env = ContinuousToDiscrete(Space(space), 6)
+        steps = [env.action(np.array([k])) for k in range(6)]
+        assert all(space.contains(one) and one.dtype == dtype for one in steps)
+        assert (steps[0], steps[5]) == (space.low, space.high)
+        assert (np.diff(np.ravel(steps).astype(float)) >= 0).all()
 
 
 def test_truncation_is_reported_as_an_end():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice, repeat
 from typing import Any, SupportsFloat
 
@@ -9,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.env.spaces.actions import at_shares
 from rlfast.utils.arguments.checks import ArgumentError
 
 
@@ -37,10 +39,8 @@ class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         if not space.is_bounded():
             raise ValueError(f"ContinuousToDiscrete needs finite bounds, got {space}")
         self.action_space = gym.spaces.MultiDiscrete(np.array(counts))
-        self.mesh = [
-            np.linspace(low, high, count, dtype=space.dtype)
-            for low, high, count in zip(space.low, space.high, counts, strict=True)
-        ]
+        shares = [np.linspace(0, 1, count)[:, None] for count in counts]
+        self.mesh = [at_shares(space, share)[:, i] for i, share in enumerate(shares)]
 
     def action(self, act: Any) -> NDArray[Any]:
         """Converts a discrete action into a continuous one.
@@ -58,7 +58,7 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
     The last dimension varies fastest.
 
     :param env: an environment with a ``MultiDiscrete`` action space of shape ``(A,)``.
-    :raises ArgumentError: the action space is not ``MultiDiscrete`` of one axis.
+    :raises ArgumentError: the action space is not ``MultiDiscrete`` of one axis, or has 2**63 combinations or more.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -66,17 +66,22 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         space = env.action_space
         if not isinstance(space, gym.spaces.MultiDiscrete) or space.nvec.ndim != 1:
             raise ArgumentError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space of one axis, got {space}")
-        self.nvec = space.nvec
+        count = math.prod(space.nvec.tolist())
+        if count > np.iinfo(np.int64).max:
+            raise ArgumentError(f"{count} combinations are too many to be numbered, of {space}")
+        self.nvec, self._start = space.nvec, space.start.astype(space.dtype)
         self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # the strides of the dimensions, last dimension first
-        self.action_space = gym.spaces.Discrete(int(np.prod(self.nvec)))
+        self.action_space = gym.spaces.Discrete(count)
 
-    def action(self, act: Any) -> NDArray[np.int64]:
+    def action(self, act: Any) -> NDArray[Any]:
         """Converts the number of a combination into the combination.
 
         :param act: integers ``(...)``.
-        :return: the combination, integers ``(..., A)``.
+        :return: the combination, ``(..., A)``, an element of the ``MultiDiscrete``.
         """
-        return np.stack(np.unravel_index(np.asarray(act), tuple(self.nvec)), axis=-1)
+        combination = np.stack(np.unravel_index(np.asarray(act), tuple(self.nvec)), axis=-1)
+        action: NDArray[Any] = (combination + self._start).astype(self._start.dtype)
+        return action
 
 
 class TruncatedAsTerminated(gym.Wrapper[Any, Any, Any, Any]):
