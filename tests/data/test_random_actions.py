@@ -3,6 +3,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from gymnasium.vector.utils import batch_space
 
 from rlfast._core import integers_of_each
 from rlfast.data.random_actions import RandomActions
@@ -122,3 +123,31 @@ class TestMasks:
         mask = np.zeros((1, 5 if isinstance(space, Discrete) else 4), bool)
         for _ in range(10):
             assert np.array_equal(given(np.array([0]), mask), other(np.array([0])))
+
+    @pytest.mark.parametrize(
+        "space",
+        [
+            Discrete(5, start=3, dtype=np.int32),
+            MultiDiscrete([3, 5], start=[1, 2]),
+            MultiDiscrete([[2, 3], [1, 4]], start=[[0, 1], [-5, 9]], dtype=np.int16),
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("together", [False, True])
+    def test_choices_that_start_elsewhere(self, space, together):
+        spaces = [deepcopy(space) for _ in range(3)]
+        draw = RandomActions(batch_space(space, 3) if together else spaces, 3, space)
+        sizes = np.ravel(space.nvec if isinstance(space, MultiDiscrete) else space.n)
+        legal = [np.random.default_rng(0).random((3, size)) < 0.6 for size in sizes]
+        for one in legal:
+            one[:, 0] |= ~one.any(-1)
+        mask, start = np.concatenate(legal, -1), np.ravel(space.start)
+        seen = [set() for _ in sizes]
+        for ids in [[0, 1, 2], [2], [2, 0]] * 40:
+            drawn = draw(np.array(ids), mask[ids])
+            assert drawn.dtype == space.dtype
+            assert all(space.contains(one) for one in drawn)
+            for k, one in enumerate((drawn.reshape(len(ids), -1) - start).T):
+                assert legal[k][ids, one].all()
+                seen[k] |= set(zip(ids, one.tolist(), strict=True))
+        assert [len(one) for one in seen] == [int(one.sum()) for one in legal]

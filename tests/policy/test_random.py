@@ -26,6 +26,23 @@ def test_rows_have_masks_of_their_own_and_numbers_will_do():
     assert RandomPolicy(action_space=Discrete(4))(observations(3, mask)).act.tolist() == [2, 0, 3]
 
 
+@pytest.mark.parametrize("space", [MultiDiscrete([2, 3], start=[4, 5]), MultiDiscrete([[2, 3]])], ids=str)
+def test_each_choice_of_several_is_legal(space):
+    mask = np.array([[True, False, False, True, True], [False, True, True, False, False]])
+    policy = RandomPolicy(action_space=space)
+    drawn = np.concatenate([policy.map_action(policy(observations(2, mask)).act) for _ in range(50)])
+    assert all(space.contains(one) for one in drawn)
+    own = (drawn - space.start).reshape(50, 2, 2)
+    assert [{*map(tuple, own[:, k].tolist())} for k in range(2)] == [{(0, 1), (0, 2)}, {(1, 0)}]
+
+
+@pytest.mark.parametrize("space", [Discrete(4), MultiDiscrete([2, 3]), BOX, MultiBinary(3)], ids=str)
+def test_what_is_no_mask_of_actions_changes_nothing(space):
+    policy = RandomPolicy(action_space=space)
+    drawn = policy.map_action(policy(observations(20, np.zeros((20, 7), bool))).act)
+    assert all(space.contains(one) for one in drawn)
+
+
 def test_without_a_mask_all_actions_are_drawn():
     policy = RandomPolicy(action_space=Discrete(3))
     policy.seed(0)

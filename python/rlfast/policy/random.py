@@ -7,7 +7,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from rlfast.data import Batch
-from rlfast.data.random_actions import random_legal
+from rlfast.data.random_actions import random_legal, sizes_of
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.policy.components.action_masks import action_mask
 
@@ -36,9 +36,9 @@ class RandomPolicy(BasePolicy):
     counts_from_zero = True
 
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
-        mask = action_mask(batch.obs)
-        if mask is not None:
-            act = random_legal(self.rng, mask)
+        mask, sizes, size = action_mask(batch.obs), sizes_of(self.action_space), len(batch.obs)
+        if mask is not None and sizes and mask.size == size * sum(sizes):
+            act = random_legal(self.rng, mask.reshape(size, -1), sizes).reshape(size, *(self.action_space.shape or ()))
         elif isinstance(self.action_space, Discrete):
             act = self.rng.integers(self.action_space.n, size=len(batch.obs))
         else:

@@ -47,7 +47,7 @@ class Stepping(BaseCollector):
 
     def _begin(self) -> None:
         """Prepares for new environments: all of them must be reset before they are stepped."""
-        self._random_actions = RandomActions(self._action_space, self.env_num)
+        self._random_actions = RandomActions(self._action_space, self.env_num, self._envs.single_action_space)
         self._resets_itself = self._envs.autoreset_mode not in (None, AutoresetMode.DISABLED)
         self._all_ids = np.arange(self.env_num)
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
