@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bench.labels import TITLES, described
 from bench.libraries import RLFAST
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLORS = ("#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#666666", "#1f78b4", "#b2df8a", "#fb9a99")
 
@@ -24,7 +28,19 @@ def ratios(run: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
 
 
 def draw(run: dict[str, Any], path: Path) -> None:
-    """Draws the plot.
+    """Draws the plot into a file.
+
+    :raises ValueError: if no library but rlfast was measured.
+    """
+    from matplotlib import pyplot as plt
+
+    figure = figure_of(run)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def figure_of(run: dict[str, Any]) -> Figure:
+    """Returns the plot.
 
     :raises ValueError: if no library but rlfast was measured.
     """
@@ -32,6 +48,7 @@ def draw(run: dict[str, Any], path: Path) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator, NullLocator
 
     cases = ratios(run)
     if not cases:
@@ -41,20 +58,24 @@ def draw(run: dict[str, Any], path: Path) -> None:
     for color, name in zip(COLORS * 3, names, strict=False):
         places = [(others[name], row) for row, (_, others) in enumerate(cases) if name in others]
         marker = "|" if name in run["limits"] else "o"
-        axes.plot(*zip(*places, strict=True), marker, color=color, label=name, markersize=7, alpha=0.85)
+        axes.plot(
+            *zip(*places, strict=True), marker, color=color, label=TITLES.get(name, name), markersize=7, alpha=0.85
+        )
     axes.axvline(1.0, color="black", linewidth=1)
     axes.set_xscale("log")
-    axes.set_yticks(range(len(cases)), [name for name, _ in cases], fontsize=8)
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.45), max(high, 2.2))  # room for ticks at 0.5, 1 and 2
+    axes.set_yticks(range(len(cases)), [described(name) for name, _ in cases], fontsize=9)
     axes.invert_yaxis()
     axes.grid(axis="x", which="major", alpha=0.3)
-    axes.set_xlabel("times the time (or memory) of rlfast; right of the line: rlfast takes less")
+    axes.set_xlabel("time (or memory) as a multiple of rlfast's: right of the line, rlfast takes less")
     axes.set_title(f"{run['machine']['processor']}, {run['date'][:10]}", fontsize=9)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("{x:g}")
-    axes.tick_params(axis="x", which="both", labelsize=8)
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter("{x:g}x")
+    axes.tick_params(axis="x", labelsize=9)
+    figure.legend(fontsize=9, loc="outside lower center", ncols=4)
+    return figure
 
 
 if __name__ == "__main__":

@@ -6,33 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.labels import TITLES
 from bench.libraries import RLFAST
-
-TITLES = {
-    "tianshou1": "Tianshou 1.0",
-    "tianshou2": "Tianshou 2.0",
-    "sb3": "Stable-Baselines3",
-    "torchrl": "TorchRL",
-    "cleanrl": "CleanRL",
-    "plain": "a loop by hand",
-    "tianshou1 workers": "Tianshou 1.0 workers",
-    "sb3 workers": "Stable-Baselines3 workers",
-    "gymnasium sync": "Gymnasium, SyncVectorEnv",
-    "gymnasium async": "Gymnasium, AsyncVectorEnv",
-    "gymnasium vectorised": "Gymnasium, vectorised CartPole",
-    "gymnasium in-process": "Gymnasium in this process",
-    "rlfast in-process": "rlfast in this process",
-    "envpool atari": "EnvPool",
-    "ale-py atari": "ale-py's AtariVectorEnv",
-    "sb3 atari": "Stable-Baselines3",
-    "opencv": "OpenCV",
-    "rlfast lz4": "rlfast, LZ4",
-    "rlfast zstd": "rlfast, Zstandard",
-    "rlfast shards": "shards in this process",
-    "rlfast one buffer": "one buffer",
-    "envpool": "EnvPool",
-}
-"""Names of libraries in tables."""
 
 PEERS = ("tianshou1", "sb3", "torchrl")
 ROWS = {

@@ -11,9 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bench.labels import TITLES, described, verdict
 from bench.libraries import RLFAST, ROOT
 from bench.plot import draw, ratios
-from bench.plot_summary import TITLES, draw_summary, summary
+from bench.plot_summary import draw_summary, summary
 from bench.report import quantity
 
 Runs = dict[str, tuple[Path, dict[str, Any]]]
@@ -68,7 +69,7 @@ def table(run: dict[str, Any]) -> list[str]:
     for case in cases:
         others = " | ".join(cell(case, name) for name in names)
         ours = cell(case, case.get("ours", RLFAST))
-        lines.append(f"| {case['name']} | **{ours}** | {others} | {'; '.join(case['bars'])} |")
+        lines.append(f"| {described(case['name'])} | **{ours}** | {others} | {'; '.join(map(verdict, case['bars']))} |")
     return lines
 
 
@@ -80,8 +81,13 @@ def losses(run: dict[str, Any]) -> list[str]:
         quicker = {other: ratio for other, ratio in others.items() if ratio < 1.0 and other not in limits}
         if quicker:
             listed = ", ".join(f"{TITLES.get(o, o)} takes {ratio:.2g} of rlfast's" for o, ratio in quicker.items())
-            lines.append(f"- {name}: {listed}.")
-    missed = [(case["name"], bar) for case in run["cases"] for bar in case["bars"] if bar.endswith("MISSED")]
+            lines.append(f"- {described(name)}: {listed}.")
+    missed = [
+        (described(case["name"]), verdict(bar))
+        for case in run["cases"]
+        for bar in case["bars"]
+        if bar.endswith("MISSED")
+    ]
     lines = lines or ["- No library takes less than rlfast in any row."]
     return [*lines, *(f"- {name}: {bar}." for name, bar in missed)]
 

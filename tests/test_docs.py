@@ -157,6 +157,7 @@ def test_tables_have_ranges_and_plain_meanings() -> None:
             "\n$$\n\\begin{aligned}a &= b \\\\ c &= d\\end{aligned}\n$$\n\n\nMore.",
         ),
         ("See :class:`~rlfast.data.Batch` and ``x``.", "See `rlfast.data.Batch` and `x`."),
+        ("Do.\n\n:param x: it.\n\n>>> do(1)\n1", "Do.\n\n```pycon\n>>> do(1)\n1\n```\n\n:param x: it."),
     ],
 )
 def test_docstrings_become_markdown(rest: str, markdown: str) -> None:

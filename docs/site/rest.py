@@ -28,9 +28,13 @@ def equation(tex: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """Examples and literal blocks between fences."""
+    """Examples between fences, before the parameters: what follows a parameter would belong to it."""
+    blocks = re.split(r"\n\n", text)
+    fields = next((place for place, block in enumerate(blocks) if block.startswith(":")), len(blocks))
+    examples = [block for block in blocks[fields:] if block.startswith(">>> ")]
+    others = [block for block in blocks[fields:] if block not in examples]
     lines: list[str] = []
-    for block in re.split(r"\n\n", text):
+    for block in [*blocks[:fields], *examples, *others]:
         if block.lstrip().startswith(">>> "):
             lines.append(f"```pycon\n{block}\n```")
         else:
