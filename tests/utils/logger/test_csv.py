@@ -57,6 +57,17 @@ def test_a_line_that_a_killed_process_left_unfinished_is_dropped(make):
     assert [int(row["step"]) for row in again.rows()] == [1, 3]
 
 
+def test_blank_lines_are_no_rows(make):
+    logger = make(train_interval=1)
+    logger.write("train/env_step", 1, {"a": 1})
+    with logger.path.open("a") as file:
+        file.write("\n")
+    assert [int(row["step"]) for row in make().rows()] == [1]
+    again = make(train_interval=1)
+    again.write("train/env_step", 2, {"a": 2})
+    assert [int(row["step"]) for row in again.rows()] == [1, 2]
+
+
 @pytest.mark.pitfall("F9")
 def test_another_run_goes_on_where_the_file_ends(make):
     logger, saved = make(train_interval=10, save_interval=2), []

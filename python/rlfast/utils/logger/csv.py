@@ -211,7 +211,7 @@ class JSONLLogger(_RowLogger):
         :raises ValueError: the file is damaged.
         """
         try:
-            rows = [json.loads(line) for line in self._whole_lines()]
+            rows = [json.loads(line) for line in self._whole_lines() if line.strip()]
         except (ValueError, RecursionError) as error:
             raise self._damaged(error) from error
         if not all(isinstance(row, dict) and "scope" in row and "step" in row for row in rows):
