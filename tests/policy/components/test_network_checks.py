@@ -6,7 +6,19 @@ import pytest
 from torch.distributions import Categorical
 
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.policy import DDPGPolicy, DQNPolicy, NPGPolicy, PPOPolicy, SACPolicy, TD3Policy, TRPOPolicy
+from rlfast.policy import (
+    C51Policy,
+    DDPGPolicy,
+    DQNPolicy,
+    NPGPolicy,
+    PPOPolicy,
+    PQNPolicy,
+    QRDQNPolicy,
+    R2D2Policy,
+    SACPolicy,
+    TD3Policy,
+    TRPOPolicy,
+)
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor as Deterministic
 from rlfast.utils.net.continuous import ActorProb, Critic
@@ -123,11 +135,6 @@ def test_a_policy_without_optimizers_acts_and_does_not_learn(kind):
 @pytest.mark.parametrize(
     ("kind", "given", "match"),
     [
-        (
-            DQNPolicy,
-            {"action_space": gym.spaces.MultiDiscrete([2, 2])},
-            "DQN chooses actions 0, 1, 2.*single_action_space",
-        ),
         (PPOPolicy, {"action_space": gym.spaces.Discrete(3)}, r"the actor gives 2 numbers, but Discrete\(3\) needs 3"),
         (PPOPolicy, {"action_space": gym.spaces.MultiDiscrete([2, 2])}, "the actor gives 2 numbers, but .* needs 4"),
         (PPOPolicy, {"action_space": gym.spaces.Box(-1, 1, (3,))}, "the actor gives 2 numbers, but .* needs 3"),
@@ -182,3 +189,12 @@ def test_anything_with_a_step_is_a_schedule(kind):
 @pytest.mark.parametrize("kind", MADE)
 def test_all_is_well_without_them(kind):
     assert kind(**MADE[kind]()).lr_scheduler is None
+
+
+@pytest.mark.parametrize(
+    "space", [gym.spaces.MultiDiscrete([2, 2]), gym.spaces.MultiBinary(2), gym.spaces.Box(-1, 1, (2,))]
+)
+@pytest.mark.parametrize("kind", [C51Policy, DQNPolicy, PQNPolicy, QRDQNPolicy, R2D2Policy])
+def test_values_of_single_actions_need_a_discrete_space(kind, space):
+    with pytest.raises(ValueError, match=r"chooses one of the actions 0, 1, 2.*single_action_space.*PPO"):
+        kind(**dqn() | {"action_space": space})

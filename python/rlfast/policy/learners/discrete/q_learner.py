@@ -41,19 +41,19 @@ class QLearner(ReplayLearner):
     :param model: called as ``model(obs, state=None, info={})``; returns ``[B, actions, ...]`` and the next hidden
         state.
     :param optim: an optimizer of ``model``, a factory, or None for a policy that only acts.
-    :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
+    :param action_space: action space of one environment. It must be ``Discrete``.
     :param discount_factor: discount of future rewards, in [0, 1].
     :param estimation_step: the largest number of steps to sum rewards over.
     :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
     :param reward_normalization: must be False.
     :param observation_space: observation space of one environment. It is kept, but not used.
     :param lr_scheduler: a schedule that takes a step after each update.
-    :raises ValueError: for a value out of range.
+    :raises ValueError: for a value out of range, or another action space.
     """
 
     counts_from_zero = True
     takes: ClassVar[tuple[type[gym.Space[Any]], ...]] = (Discrete,)
-    """Action spaces that are taken without a warning."""
+    """Action spaces that are taken."""
 
     def __init__(
         self,
@@ -82,9 +82,11 @@ class QLearner(ReplayLearner):
             lr_scheduler=lr_scheduler,
         )
         if not isinstance(action_space, self.takes):
-            warn_user(
-                f"{type(self).__name__.removesuffix('Policy')} chooses actions 0, 1, 2, ..., but the action space is "
-                f"{action_space}; that of one of several environments is their single_action_space or action_space[0]"
+            raise ArgumentError(
+                f"{type(self).__name__.removesuffix('Policy')} chooses one of the actions 0, 1, 2, ..., but the action "
+                f"space is {action_space}. The space of one of several environments is their single_action_space or "
+                "action_space[0]; wrap an environment with a MultiDiscrete space in MultiDiscreteToDiscrete, and one "
+                "with a Box in ContinuousToDiscrete, or use another algorithm, such as PPO"
             )
         self.model = model
         self.optim = make_optimizer(optim, model.parameters())
