@@ -621,6 +621,7 @@ def collect(
     NDArray[np.int64],
     tuple[NDArray[np.float64], _Index, _Index],
     bool,
+    tuple[int, float] | None,
 ]:
     """Lets ``network`` act in the environments ``ready``, adds the transitions, and resets environments whose episode
     ended if they are still ready and do not reset themselves; for at most a twentieth of a second.
@@ -642,7 +643,8 @@ def collect(
         :func:`uniform_below` draws.
     :return: the newest observations, the environments that are still ready, what is left of the limit, the number of
         vector steps, the number of transitions of each environment, the returns and lengths of episodes that ended with
-        the environments whose episode ended and that were not reset, and whether it ended as a choice was None.
+        the environments whose episode ended and that were not reset, whether it ended as a choice was None, and the
+        environment and the reward after which it ended as that reward was not finite.
     :raises SchemaMismatch: the columns are not exactly those of such transitions. Nothing was changed."""
 
 @final

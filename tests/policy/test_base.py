@@ -2,6 +2,7 @@ import copy
 import pickle
 import weakref
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +15,11 @@ from torch.optim.lr_scheduler import ExponentialLR
 from oracle.returns import gae
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.functional import bootstrapped_return
-from rlfast.policy import BasePolicy, TrainingStats
+from rlfast.policy import BasePolicy, DQNPolicy, TrainingStats
 from rlfast.policy.base import TrainingStatsWrapper
 from rlfast.policy.stats import figures_of
 from rlfast.utils import MultipleLRSchedulers
+from rlfast.utils.net.common import Net
 
 
 @dataclass(kw_only=True)
@@ -774,3 +776,26 @@ def test_an_empty_container_is_restored_as_empty():
     policy.steps.append(3)
     policy.load_state_dict(before)
     assert (policy.notes, policy.steps) == ({}, [])
+
+
+class Waiting(torch.optim.lr_scheduler.ReduceLROnPlateau):
+    """Steps by a metric of its own."""
+
+    def step(self):
+        super().step(1.0)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_schedule_that_needs_a_metric_is_refused_before_anything_changes(several):
+    net = Net(1, 2, [8])
+    optim = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def policy(kind):
+        schedule = kind(optim)
+        schedule = MultipleLRSchedulers(schedule) if several else schedule
+        return DQNPolicy(model=net, optim=optim, action_space=Discrete(2), lr_scheduler=schedule)
+
+    with pytest.raises(TypeError, match=r"ReduceLROnPlateau\.step needs metrics, but a policy steps"):
+        policy(torch.optim.lr_scheduler.ReduceLROnPlateau)
+    assert policy(Waiting).lr_scheduler is not None
+    assert policy(partial(ExponentialLR, gamma=0.5)).lr_scheduler is not None

@@ -39,7 +39,9 @@ class SequenceSummaryStats(DataclassPPrintMixin):
             raise ValueError("an empty sequence has no mean: check that an episode has ended")
         if values.size == 1:  # the usual case: one update after a collect, one episode ended in it
             return cls._of_one(values.item())
-        return cls(mean=float(values.mean()), std=float(values.std()), max=float(values.max()), min=float(values.min()))
+        with np.errstate(invalid="ignore"):  # the deviation of infinite numbers is NaN
+            std = float(values.std())
+        return cls(mean=float(values.mean()), std=std, max=float(values.max()), min=float(values.min()))
 
     @classmethod
     def _of_one(cls, value: float) -> SequenceSummaryStats:

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_numpy
+from rlfast.policy.components.network_checks import acting_error
 from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.policy.native.choosers import Chooser, current_chooser
-from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.runtime.seeding import SeededMixin
+from rlfast.utils.torch_utils import running_statistics
 
 if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, arr_type
@@ -85,6 +87,19 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         else:
             super().__setattr__(name, value)
 
+    def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call :meth:`forward`, with its hooks.
+
+        :raises ObservationError: the networks cannot take the observations.
+        :raises NonFiniteError: weights are NaN, and the distribution of actions cannot be made of them.
+        """
+        try:
+            return super().__call__(batch, *args, **kwargs)
+        except (RuntimeError, ValueError) as error:
+            if (better := acting_error(self, error, batch.obs)) is error:
+                raise
+            raise better from error
+
     @abstractmethod
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
         """Choose actions.
@@ -114,6 +129,7 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         :param act: ``[..., *action_space.shape]``; not changed.
         :return: an array of the same shape.
         :raises ValueError: if an action to be scaled is outside [-1, 1] and ``action_bound_method`` is None.
+        :raises NonFiniteError: if an action to be scaled is NaN.
         :raises TypeError: if ``act`` is neither an array nor a tensor.
         """
         array = _as_array(act)
@@ -128,6 +144,11 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
             array = np.tanh(array)
         if self.action_scaling:
             if not (np.abs(array) <= 1).all():
+                if np.isnan(array).any():
+                    raise NonFiniteError(
+                        f"can only scale actions in [-1, 1], but {type(self).__name__} chose NaN: its observations or "
+                        "weights are not finite"
+                    )
                 raise ArgumentError(
                     f"can only scale actions in [-1, 1], got {array.min()} to {array.max()}; set action_bound_method"
                 )
@@ -254,7 +275,8 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     @torch.no_grad()
     def _computed_action(self, obs: Any, info: Mapping[str, Any] | None, state: Any) -> NDArray[Any] | int:
         batch: Any = Batch(obs=[obs], info=[info] if info else {})
-        act = self.map_action(self(batch, state).act)[0]
+        with running_statistics(self):
+            act = self.map_action(self(batch, state).act)[0]
         return int(act) if isinstance(self.action_space, Discrete) else act
 
 

@@ -1,7 +1,8 @@
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
@@ -15,10 +16,12 @@ from rlfast.policy.acting import ActingPolicy
 from rlfast.policy.components import training_state
 from rlfast.policy.components.compiled_update import CompiledUpdate, check_compilable
 from rlfast.policy.components.lagged_networks import LaggedNetworks
+from rlfast.policy.components.network_checks import check_losses, update_error
 from rlfast.policy.components.returns import Index, ReturnEstimation, episode_mc_return_to_go
 from rlfast.policy.components.training_state import records_initial_values
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
+from rlfast.utils.lr_scheduler import check_scheduler
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
 
@@ -55,7 +58,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         ``action_bound_method``.
     :param lr_scheduler: an object with a method ``step``, which is called after each update. Default: None.
     :raises ValueError: see :class:`ActingPolicy`.
-    :raises TypeError: if ``lr_scheduler`` has no method ``step``.
+    :raises TypeError: if ``lr_scheduler`` has no method ``step`` that can be called without arguments, as that of
+        ``ReduceLROnPlateau`` cannot.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -73,8 +77,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
         lr_scheduler: TLearningRateScheduler | None = None,
     ) -> None:
-        if lr_scheduler is not None and not callable(getattr(lr_scheduler, "step", None)):
-            raise TypeError(f"lr_scheduler must have a method step, or be None, got {lr_scheduler!r}")
+        if lr_scheduler is not None:
+            check_scheduler(lr_scheduler)
         super().__init__(
             action_space=action_space,
             observation_space=observation_space,
@@ -181,6 +185,9 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         :param buffer: the buffer to sample from; None to learn nothing.
         :param kwargs: passed to :meth:`learn`.
         :return: the statistics of ``learn``, with ``train_time`` and ``sample_time``.
+        :raises ObservationError: the networks cannot take the observations.
+        :raises NonFiniteError: a loss is infinite, or it is NaN and so are weights, or the sample has NaN that the
+            networks do not take. The weights may have changed then.
         """
         if buffer is None:
             return TrainingStats()
@@ -193,9 +200,14 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             batch = self.process_fn(sample, buffer, indices)
             vars(self)["_sampled_weight"] = batch.get("weight")  # spares nn.Module's search among parameters
             stats: TrainingStats = as_stats(self.learn(batch, **kwargs), type(self).__name__)
+            check_losses(self, stats, batch, buffer, indices)
             self.post_process_fn(batch, buffer, indices)
             if self.lr_scheduler is not None:
                 self.lr_scheduler.step()
+        except (RuntimeError, ValueError) as error:
+            if (better := update_error(self, error, sample, buffer, indices)) is error:
+                raise
+            raise better from error
         finally:
             self.updating = False
             vars(self)["_sampled_weight"] = None
@@ -203,6 +215,18 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         return stats
 
     # -- state ---------------------------------------------------------------------------------------------------------
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Restore the result of ``state_dict``, also of a policy whose networks were compiled where these are not, or
+        the other way round; see ``torch.nn.Module.load_state_dict``.
+
+        :param state_dict: weights and the rest by name. ``torch.compile`` adds ``_orig_mod.`` to the names of weights.
+        """
+        if any(_COMPILED in f"{name}." for name in (*state_dict, *dict(self.named_modules()))):
+            own = {name.replace(_COMPILED, ""): name for name in self.state_dict()}
+            named = {own.get(name.replace(_COMPILED, ""), name): value for name, value in state_dict.items()}
+            state_dict = OrderedDict(named)
+        return super().load_state_dict(state_dict, *args, **kwargs)
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return the part of ``state_dict`` besides weights."""
@@ -328,6 +352,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         return [value for value in vars(self).values() if isinstance(value, torch.optim.Optimizer)]
 
 
+_COMPILED = "_orig_mod."
+"""What ``torch.compile`` puts before the names of a module's weights."""
 _STAYS = re.compile(r"(.+\.)?(_extra_state|temperature\.log_alpha|cql_log_alpha)")
 _UNUSED = re.compile(r"(policy\.)*(_actor_critic\..+|actor_old\..+|tau_hat)")
 """Copies of other weights, and weights that nothing uses, in the files of Tianshou 1.0."""

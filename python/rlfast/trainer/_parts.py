@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -63,6 +64,12 @@ def collect_exact_steps(collector: Any, n_step: int, **options: Any) -> Any:
     if passed_on or any(one.name == "exact" for one in parameters):
         options["exact"] = True
     return collector.collect(n_step=n_step, **options)
+
+
+def finite_rewards(collector: Any) -> AbstractContextManager[None]:
+    """Returns a context in which a collector refuses rewards of NaN and infinity, if it has such a context."""
+    make = getattr(collector, "finite_rewards", None)
+    return nullcontext() if make is None else make()
 
 
 def tests_by_collect(collector: Any) -> bool:

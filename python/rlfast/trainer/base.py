@@ -22,12 +22,12 @@ from rlfast.policy import BasePolicy, TrainingStats
 from rlfast.policy.stats import figures_of
 from rlfast.trainer._metrics import Clock
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
-from rlfast.trainer._parts import as_dict, check_parts, collect_exact_steps
+from rlfast.trainer._parts import as_dict, check_parts, collect_exact_steps, finite_rewards
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer._progress import Progress
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils import MovAvg
-from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.net.common import device_of
 from rlfast.utils.progress_bar import ProgressBar, duration
@@ -167,9 +167,9 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self.save_best_fn(self.policy)
         if self.train_collector is not None and self.start_timesteps and not self.env_step:
             n_step = min(self.start_timesteps, self.max_step or self.start_timesteps)
-            self.env_step = collect_exact_steps(
-                self.train_collector, n_step, random=self.start_random
-            ).n_collected_steps
+            with finite_rewards(self.train_collector):
+                stats = collect_exact_steps(self.train_collector, n_step, random=self.start_random)
+            self.env_step = stats.n_collected_steps
 
     @property
     def is_over(self) -> bool:
@@ -329,7 +329,12 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         collected, stop = CollectStatsBase(), False
         if self.train_collector is not None:
             collected, stop = self.train_step()
-        return collected, None if stop else self.policy_update_fn(collected), stop
+        try:
+            update = None if stop else self.policy_update_fn(collected)
+        except NonFiniteError as error:
+            where = f"at environment step {self.env_step}, after {self.gradient_step} gradient steps"
+            raise NonFiniteError(f"{where}: {error}") from error
+        return collected, update, stop
 
     def _clock(self) -> Clock:
         collector = self.train_collector
@@ -360,10 +365,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         if self.train_fn is not None:
             self.train_fn(self.epoch, self.env_step)
         left = None if self.max_step is None else self.max_step - self.env_step
-        if left is not None and self.step_per_collect is not None and left < self._steps_of(self.step_per_collect):
-            result = collect_exact_steps(self.train_collector, left)
-        else:
-            result = self.train_collector.collect(n_step=self.step_per_collect, n_episode=self.episode_per_collect)
+        with finite_rewards(self.train_collector):
+            if left is not None and self.step_per_collect is not None and left < self._steps_of(self.step_per_collect):
+                result = collect_exact_steps(self.train_collector, left)
+            else:
+                result = self.train_collector.collect(n_step=self.step_per_collect, n_episode=self.episode_per_collect)
         result = scalarised(result, self.reward_metric)
         self.env_step += result.n_collected_steps
         stop = False

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -7,11 +8,35 @@ if TYPE_CHECKING:
 
     from torch.optim.lr_scheduler import LRScheduler
 
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def check_scheduler(scheduler: Any) -> None:
+    """Checks that a scheduler can step without arguments, as updates of policies step it.
+
+    :param scheduler: the scheduler.
+    :raises TypeError: it has no method ``step``, or one that needs arguments, as that of ``ReduceLROnPlateau``.
+    """
+    step = getattr(scheduler, "step", None)
+    if not callable(step):
+        raise TypeError(f"lr_scheduler must have a method step, or be None, got {scheduler!r}")
+    try:
+        parameters = inspect.signature(step).parameters.values()
+    except (TypeError, ValueError):  # a function of C
+        return
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind not in _VARIADIC]
+    if needed:
+        raise TypeError(
+            f"{type(scheduler).__name__}.step needs {', '.join(needed)}, but a policy steps its lr_scheduler after "
+            "each update without arguments: call this scheduler yourself, such as in the trainer's test_fn"
+        )
+
 
 class MultipleLRSchedulers:
     """Several learning rate schedulers that step together, for policies with several optimizers.
 
     :param schedulers: the schedulers; :meth:`state_dict` returns their states in this order.
+    :raises TypeError: a scheduler needs arguments at each step, such as ``ReduceLROnPlateau``.
 
     >>> import torch
     >>> optims = [torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0) for _ in range(2)]
@@ -23,6 +48,8 @@ class MultipleLRSchedulers:
     """
 
     def __init__(self, *schedulers: LRScheduler) -> None:
+        for scheduler in schedulers:
+            check_scheduler(scheduler)
         self.schedulers = schedulers
 
     def step(self) -> None:

@@ -1,8 +1,9 @@
 """Context managers for the modes of modules, and the distribution of random actions."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rlfast.utils.runtime.extras import needed_by
 
@@ -34,6 +35,47 @@ def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
         yield
     finally:
         module.train(before)
+
+
+_NORMS: WeakKeyDictionary[nn.Module, tuple[nn.Module, ...]] = WeakKeyDictionary()
+"""The modules with running statistics within the modules that :func:`running_statistics` was called with."""
+
+
+def running_statistics(module: Any) -> AbstractContextManager[None]:
+    """Returns a context in which layers such as BatchNorm normalize by their running statistics and do not update them.
+
+    All other layers, such as Dropout, keep their mode. Policies act in this context: a batch of observations, perhaps
+    of one environment, is no sample to normalize by. The layers are looked for once in each module.
+
+    :param module: the module; for any other object, the context does nothing.
+
+    >>> layer = nn.BatchNorm1d(2)
+    >>> with running_statistics(layer):
+    ...     layer(torch.ones(1, 2)).tolist()
+    [[0.9..., 0.9...]]
+    >>> layer.training, layer.num_batches_tracked.item()
+    (True, 0)
+    """
+    if not isinstance(module, nn.Module):
+        return nullcontext()
+    norms = _NORMS.get(module)
+    if norms is None:
+        norms = _NORMS[module] = tuple(
+            one for one in module.modules() if getattr(one, "running_mean", None) is not None
+        )
+    return _evaluating(norms) if norms else nullcontext()
+
+
+@contextmanager
+def _evaluating(modules: tuple[nn.Module, ...]) -> Iterator[None]:
+    modes = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
 
 
 @contextmanager

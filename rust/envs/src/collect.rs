@@ -86,6 +86,8 @@ pub struct Collected {
     pub stale: Vec<usize>,
     /// Whether it ended as a choice was too near for the network to make: the caller takes one step by other means.
     pub undecided: bool,
+    /// The environment of the first reward that is not finite, and the reward, after which it ended.
+    pub not_finite: Option<(usize, f64)>,
 }
 
 /// The state of a collection: what continues after a pause.
@@ -103,7 +105,7 @@ pub struct CollectState<'a> {
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// Lets `network`, or a random stream alone, act in those of `envs` that are ready, and adds every transition to the ring of its environment, until
-/// the limit is reached, a choice is too near, or it takes long. Environments whose episode ends are reset if they are
+/// the limit is reached, a choice is too near, a reward is not finite, or it takes long. Environments whose episode ends are reset if they are
 /// still ready, unless they do it themselves; a step that only resets one is no transition.
 ///
 /// # Errors
@@ -127,7 +129,9 @@ pub fn collect<S: BitSource>(
     let mut rows = StepRows::new(running.ready.len(), width, action)?;
     let mut done = Collected { rows: filled(0, envs.num_envs())?, ..Collected::default() };
     let start = Instant::now();
-    while !running.limit.reached(&running.ready) && (!done.vector_steps.is_multiple_of(16) || start.elapsed() < LONGEST)
+    while !running.limit.reached(&running.ready)
+        && done.not_finite.is_none()
+        && (!done.vector_steps.is_multiple_of(16) || start.elapsed() < LONGEST)
     {
         let count = running.ready.len();
         rows.shrink(count, width);
@@ -142,6 +146,7 @@ pub fn collect<S: BitSource>(
         rows.store(replay, places, width)?;
         let ended = rows.ended(&mut done);
         done.vector_steps += 1;
+        done.not_finite = rows.not_finite();
         running.limit.advance(&ended, &mut running.ready);
         if envs.autoreset() != Autoreset::Disabled {
             continue;

@@ -97,7 +97,8 @@ pub fn collect<'py>(
     };
     let ended = (vector(py, &done.returns)?, vector(py, &done.lengths)?, numbers(&done.stale)?);
     let (ready, rows) = (numbers(&running.ready)?, vector(py, &done.rows)?);
-    (after.array, ready, left, done.vector_steps, rows, ended, done.undecided).into_pyobject(py)
+    let (undecided, not_finite) = (done.undecided, done.not_finite);
+    (after.array, ready, left, done.vector_steps, rows, ended, undecided, not_finite).into_pyobject(py)
 }
 
 fn work(

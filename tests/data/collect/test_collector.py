@@ -10,6 +10,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+import rlfast
 from rlfast.data import (
     Batch,
     CachedReplayBuffer,
@@ -20,6 +21,7 @@ from rlfast.data import (
     VectorReplayBuffer,
 )
 from rlfast.env import DummyVectorEnv
+from rlfast.policy import RandomPolicy
 from scripted import Scripted, ScriptedPolicy
 
 
@@ -384,6 +386,38 @@ def test_evaluation_starts_new_episodes_and_leaves_new_ones_to_come():
     assert c.collect_episode == 3
     c.collect(n_step=2)
     assert c.buffer.buffers[1][:].obs[-1].tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize("reset", ["reset", "reset_env"])
+def test_a_reset_before_evaluation_is_one_of_its_resets(reset):
+    envs = [Scripted(2), Scripted(3)]
+    c = collector(*envs)
+    getattr(c, reset)()
+    stats = c.evaluate(4)
+    assert [env.resets for env in envs] == [2, 2]
+    assert sorted(stats.lens.tolist()) == [2, 2, 3, 3]
+    getattr(c, reset)()
+    c.collect(n_step=2)  # these episodes are not new any more
+    c.evaluate(2)
+    assert [env.resets for env in envs] == [4, 4]
+    getattr(c, reset)()
+    c.evaluate(2, gym_reset_kwargs={"options": {"x": 1}})
+    assert [env.resets for env in envs] == [6, 6]
+    assert envs[0].reset_kwargs[-1]["options"] == {"x": 1}
+
+
+def test_a_reset_before_evaluation_counts_in_native_environments():
+    envs = rlfast.make_vec("CartPole-v1", 2)
+    c = Collector(RandomPolicy(action_space=envs.single_action_space), envs, VectorReplayBuffer(2000, 2))
+    first, _ = c.reset()
+    c.evaluate(2, random=True)
+    np.testing.assert_array_equal([c.buffer.buffers[k][:].obs[0] for k in (0, 1)], first)
+    c.reset()
+    c.collect(n_step=2, random=True)
+    c.reset_buffer()
+    stats = c.evaluate(2, random=True)
+    assert len(c.buffer) == stats.lens.sum()
+    assert np.abs([c.buffer.buffers[k][:].obs[0] for k in (0, 1)]).max() < 0.05
 
 
 # -- resetting ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,7 +19,14 @@ from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.schema import flatten
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
-from rlfast.utils.arguments.checks import ArgumentError, check_methods, check_number, count_of
+from rlfast.utils.arguments.checks import (
+    ArgumentError,
+    NonFiniteError,
+    ObservationError,
+    check_methods,
+    check_number,
+    count_of,
+)
 from rlfast.utils.warning import warn_user
 
 Ids = NDArray[np.int64]
@@ -229,6 +237,56 @@ def row_capacities(buffer: Any, env_num: int | None) -> NDArray[np.int64] | None
         return None
     parts = buffer.buffers if isinstance(buffer, ReplayBufferManager) else [buffer]
     return np.array([part.maxsize for part in parts[:env_num]], dtype=np.int64)
+
+
+def check_rewards(rew: NDArray[Any], ids: Ids, steps: int) -> None:
+    """Checks that rewards are finite.
+
+    :param rew: ``(K,)``, or ``(K, agents)``.
+    :param ids: the environment of each row.
+    :param steps: the environment steps that the collector has counted so far, for the message.
+    :raises NonFiniteError: there is NaN or infinity.
+    """
+    if not np.isfinite(rew).all():
+        row = int(np.argwhere(~np.isfinite(rew))[0, 0])
+        raise reward_error(int(ids[row]), rew[row], steps)
+
+
+def reward_error(env: int, reward: Any, steps: int) -> NonFiniteError:
+    """Returns the error for a reward that is not finite, which environment ``env`` gave after ``steps`` steps."""
+    return NonFiniteError(
+        f"environment {env} gave the reward {reward} after {steps} environment steps, and learning from it would make "
+        "the weights NaN: correct the environment, or replace such rewards in a wrapper or by preprocess_fn"
+    )
+
+
+def choice_error(error: Exception, obs: Any, ids: Ids, envs: BaseVectorEnv) -> Exception:
+    """Returns the error to raise where a policy could not choose actions.
+
+    :param error: what the policy raised.
+    :param obs: the observations, with a row for each of ``ids``.
+    :return: an error that names the environment, if observations have NaN, infinity, or not the shape of their space;
+        otherwise ``error``.
+    """
+    leaves, _ = flatten({"obs": obs})
+    for path, leaf in leaves.items():
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
+            row = np.argwhere(~np.isfinite(leaf))[0]
+            return NonFiniteError(
+                f"the policy cannot choose an action for environment {ids[row[0]]}, whose {dotted(path)} has "
+                f"{leaf[tuple(row)]} at {[*map(int, row[1:])]}: correct the environment, or replace it in a wrapper"
+            )
+    space, name = getattr(envs, "single_observation_space", None), f"environment {ids[0]}"
+    with suppress(Exception):  # it only makes the message better
+        name = f"{name} ({envs.get_env_attr('spec', [int(ids[0])])[0].id})"
+    if isinstance(space, Box) and isinstance(obs, np.ndarray) and obs.shape[1:] != space.shape:
+        return ObservationError(
+            f"{name} gives observations of shape {obs.shape[1:]}, but its observation_space is {space}, and the policy "
+            "cannot take them: correct the space or the observations"
+        )
+    if isinstance(error, ObservationError):
+        return ObservationError(f"{name}: {error}")
+    return error
 
 
 def check_nothing_missing(buffer: ReplayBuffer) -> None:

@@ -195,7 +195,8 @@ class Collector(NativeCollecting):
     ) -> CollectStats:
         """Plays new episodes, a fixed number in each environment, so that the mean of their returns is unbiased.
 
-        Exactly ``n_episode`` resets are made. The transitions are stored as in :meth:`collect`. Afterwards all
+        Exactly ``n_episode`` resets are made; one that was made before counts, if its environment was not stepped since
+        and there are no ``gym_reset_kwargs``. The transitions are stored as in :meth:`collect`. Afterwards all
         environments begin new episodes.
 
         :param n_episode: episodes; if it is not a multiple of the number of environments, the first environments play
@@ -211,7 +212,7 @@ class Collector(NativeCollecting):
         options = CollectOptions.of(random=random, render=render, no_grad=True)
         check_instance("gym_reset_kwargs", gym_reset_kwargs, dict, optional=True)
         self._check_open()
-        self._stale[:] = True
+        self._stale |= ~self._unstepped if not gym_reset_kwargs else True
         return self._run(limit, options, gym_reset_kwargs or {})
 
     def _run(self, limit: Limit, options: CollectOptions, reset_kwargs: dict[str, Any]) -> CollectStats:

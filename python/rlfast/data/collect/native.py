@@ -12,7 +12,7 @@ from rlfast._core import SchemaMismatch, collect
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
-from rlfast.data.collect.checks import CollectOptions, Tally
+from rlfast.data.collect.checks import CollectOptions, Tally, reward_error
 from rlfast.data.collect.hook_calls import HookCalls
 from rlfast.data.collect.limits import Limit
 from rlfast.data.collect.stepping import Stepping
@@ -182,10 +182,11 @@ class NativeCollecting(HookCalls):
     def _collect_in_rust(self, limit: Limit, tally: Tally, whole: tuple[str, Any], acting: dict[str, Any]) -> bool:
         envs, store = cast("NativeVectorEnv", self._envs)._backend.envs, self.buffer._core
         answer = collect(envs, store, obs=self._obs, ready=limit.ready, limit=whole, **acting)
-        self._obs, after, left, vector_steps, rows, (returns, lens, stale), undecided = answer
+        self._obs, after, left, vector_steps, rows, (returns, lens, stale), undecided, not_finite = answer
         if self._chooser is not None:
             self._chooser.used(vector_steps)
         self._one_by_one = undecided
+        self._unstepped[:] = False
         if not vector_steps:
             return False
         steps = int(rows.sum())
@@ -198,4 +199,6 @@ class NativeCollecting(HookCalls):
             self._rows_left -= rows
         if len(stale):
             self._stale[stale] = True
+        if not_finite is not None and self._checks_rewards:
+            raise reward_error(*not_finite, self.collect_step + tally.steps)
         return True

@@ -82,7 +82,8 @@ def _env_state(collector: Stepping, i: int, *, shown: bool) -> dict[str, Any]:
     if i in collector._envs.waiting_id:
         return {"why": "it was stepping"}
     try:
-        state = {"env": collector._envs.get_state([i])[0], "stale": bool(collector._stale[i])}
+        flags = {"stale": bool(collector._stale[i]), "unstepped": bool(collector._unstepped[i])}
+        state = {"env": collector._envs.get_state([i])[0], **flags}
     except NotImplementedError as error:
         return {"why": str(error)}
     return state if is_plain(state) else {"why": "its state holds objects"}
@@ -99,7 +100,7 @@ def _restore_env(collector: Stepping, i: int, state: dict[str, Any]) -> str | No
         collector._envs.set_state([state["env"]], [i])
     except (NotImplementedError, ValueError) as error:
         return str(error)
-    collector._stale[i] = state["stale"]
+    collector._stale[i], collector._unstepped[i] = state["stale"], state.get("unstepped", False)
     return None
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.collect.base import BaseCollector
-from rlfast.data.collect.checks import CollectOptions, Tally, row_capacities
+from rlfast.data.collect.checks import CollectOptions, Tally, check_rewards, choice_error, row_capacities
 from rlfast.data.collect.infos import LatestInfos, of_transitions
 from rlfast.data.collect.observed import Before, policy_input
 from rlfast.data.collect.pending_steps import PendingSteps
@@ -25,6 +25,7 @@ from rlfast.env.backends.rows import ordered
 from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import check_function
+from rlfast.utils.torch_utils import running_statistics
 
 Ids = NDArray[np.int64]
 
@@ -33,6 +34,7 @@ class Stepping(BaseCollector):
     """Steps environments and stores transitions; :class:`~rlfast.data.Collector` adds limits, hooks and statistics."""
 
     _preprocessing: Preprocessing | None
+    _checks_rewards = False  # within `finite_rewards`
 
     @property
     def preprocess_fn(self) -> Any:
@@ -51,6 +53,7 @@ class Stepping(BaseCollector):
         self._resets_itself = self._envs.autoreset_mode not in (None, AutoresetMode.DISABLED)
         self._all_ids = np.arange(self.env_num)
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
+        self._unstepped = np.zeros(self.env_num, dtype=bool)  # environments that were reset and not stepped since
         self._unseeded: NDArray[np.bool_] | None = None  # environments whose next reset gets a seed
         self._pending_steps = PendingSteps(self.env_num)
         self._infos = LatestInfos(self.env_num)
@@ -73,6 +76,7 @@ class Stepping(BaseCollector):
         envs = self._envs
         if not len(ids):
             return self._receive()
+        self._unstepped[ids] = False
         where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
         obs = tree.take(self._obs, where)
         if options.random:
@@ -110,8 +114,13 @@ class Stepping(BaseCollector):
         batch, before = policy_input(known, ids, self._before), tree.take(self._state, where)
         if act is not None:
             return {"obs": wrap_nested(obs), "act": policy.exploration_noise(act, batch)}
-        with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()):
-            result: Any = policy(batch, before) if callable(policy) else policy.forward(batch, before)
+        try:
+            with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()), running_statistics(policy):
+                result: Any = policy(batch, before) if callable(policy) else policy.forward(batch, before)
+        except Exception as error:
+            if (better := choice_error(error, obs, ids, self._envs)) is error:
+                raise
+            raise better from error
         if isinstance(result, dict):
             result = Batch(result)
         act = to_numpy(result.act)
@@ -218,6 +227,8 @@ class Stepping(BaseCollector):
             self._count_rows(ids)
         if self._reports_steps:
             transition = self._call_step_hooks(transition, tally)
+        if self._checks_rewards:
+            check_rewards(transition.rew, ids, self.collect_step + tally.steps)
         index, ep_return, ep_len, _ = self.buffer.add(transition, buffer_ids=ids)
         tally.steps += len(ids)
         if done is None:
@@ -229,6 +240,15 @@ class Stepping(BaseCollector):
         if self._reports_episodes:
             self._call_episode_hooks(index[done], ep_return[done], lens, tally)
         return ids[done]
+
+    @contextmanager
+    def finite_rewards(self) -> Iterator[None]:
+        """Returns a context in which a reward of NaN or infinity raises NonFiniteError. Trainers collect in it."""
+        self._checks_rewards = True
+        try:
+            yield
+        finally:
+            self._checks_rewards = False
 
     @contextmanager
     def without_overwriting(self) -> Iterator[None]:
@@ -292,6 +312,7 @@ class Stepping(BaseCollector):
         if self._state is not None:
             self._state = tree.clear(self._state, ids)
         self._stale[ids] = False
+        self._unstepped[ids] = True
         self._was_reset = True
         self._infos.put(ids, info)
         if where is None:

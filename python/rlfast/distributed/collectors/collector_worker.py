@@ -134,7 +134,8 @@ class CollectorWorker:
         begin = time.perf_counter()
         self._take(order.weights)
         apply_schedules(self._run, self.policy, order.env_step)
-        stats = self.collector.collect(n_step=order.steps, random=order.random, exact=True)
+        with self.collector.finite_rewards():
+            stats = self.collector.collect(n_step=order.steps, random=order.random, exact=True)
         level = self._send()
         return self._report(stats, level, time.perf_counter() - begin)
 

@@ -176,6 +176,7 @@ class RolloutWorker(CollectorWorker):
         apply_schedules(self._run, self.policy, order.env_step)
         order.streams.restore(self.policy)
         self.collector.reset_buffer(keep_statistics=True)
-        stats = self.collector.collect(n_step=order.steps)
+        with self.collector.finite_rewards():
+            stats = self.collector.collect(n_step=order.steps)
         rows: Any = self.collector.buffer
         return Rollout(rows, self._report(stats, None, time.perf_counter() - begin), Streams.of(self.policy))

@@ -21,6 +21,14 @@ class ArgumentError(TypeError, ValueError, AssertionError):
     """
 
 
+class ObservationError(ArgumentError, RuntimeError):
+    """Observations have another shape than a policy takes. (Without this class, torch raises a RuntimeError.)"""
+
+
+class NonFiniteError(FloatingPointError, ValueError):
+    """Training has met NaN or infinity, in a reward, an observation or a loss."""
+
+
 class MissingKeyError(KeyError, ArgumentError):
     """A mapping, such as a row of a buffer, lacks a key that is needed."""
 

@@ -230,6 +230,12 @@ impl StepRows {
         ended
     }
 
+    /// The environment of the first reward of the newest step that is not finite, and the reward.
+    pub(super) fn not_finite(&self) -> Option<(usize, f64)> {
+        let mut rewards = self.valid.iter().copied().zip(self.rewards.iter().copied());
+        rewards.find(|(_, reward)| !reward.is_finite())
+    }
+
     pub(super) fn reset(
         &mut self,
         envs: &mut dyn AnyVector,
