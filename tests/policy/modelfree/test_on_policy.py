@@ -62,7 +62,6 @@ def test_an_algorithm_stands_on_the_template_alone(kind):
     ("options", "match"),
     [
         ({"discount_factor": 1.1}, "discount_factor must be within 0 and 1"),
-        ({"action_scaling": True}, "action_scaling needs a Box with finite bounds"),
         ({"action_bound_method": ""}, "action_bound_method must be one of"),
     ],
 )

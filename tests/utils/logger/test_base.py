@@ -119,3 +119,22 @@ def test_what_cannot_be_read_back(tmp_path):
     assert LazyLogger.restore_logged_data(str(tmp_path)) == {}
     with pytest.raises(NotImplementedError, match="cannot read its logs"):
         Recording.restore_logged_data(str(tmp_path))
+
+
+def test_a_logger_needs_write_alone():
+    class Own(BaseLogger):
+        def __init__(self):
+            super().__init__(train_interval=1)
+            self.written = []
+
+        def write(self, step_type, step, data):
+            self.written.append((step_type, step, data))
+
+    logger, saved = Own(), []
+    logger.log_train_data({"n": 3}, 10)
+    logger.save_data(1, 10, 5, lambda *numbers: saved.append(numbers) or "path")
+    logger.save_data(1, 10, 5)
+    assert logger.written == [("train/env_step", 10, {"train/n": 3})]
+    assert saved == [(1, 10, 5)]
+    with pytest.raises(NotImplementedError, match="Own keeps no counters to resume from: override save_data"):
+        logger.restore_data()

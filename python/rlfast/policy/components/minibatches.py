@@ -6,6 +6,20 @@ from typing import Any
 import torch
 
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.utils.arguments.checks import count_of
+
+
+def check_passes(batch_size: Any = None, repeat: Any = 1) -> None:
+    """Check the arguments of passes over a roll-out.
+
+    :param batch_size: the number of rows of a minibatch; None or 0 for all rows.
+    :param repeat: the number of passes.
+    :raises TypeError: one of them is not an integer.
+    :raises ValueError: ``batch_size`` is negative, or ``repeat`` less than 1.
+    """
+    if batch_size is not None:
+        count_of("batch_size", batch_size, least=0)
+    count_of("repeat", repeat, least=1)
 
 
 def minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:

@@ -54,8 +54,8 @@ class GAILPolicy(ClippedLearner):
         actions are one-hot and continuous ones bounded by ``action_bound_method``; returns ``[B, 1]``.
     :param disc_optim: an optimizer of ``disc_net``, a factory, or None for a policy that only acts.
     :param disc_update_num: number of gradient steps of the discriminator on each roll-out. Default: 4.
-    :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
-        Default: True.
+    :param action_scaling: whether actions are stretched to the bounds of a Box; no effect on other spaces. Default:
+        True.
     :param compile: whether a gradient step of actor and critic is compiled into one graph. Default: False.
     :param eps_clip: as in :class:`PPOPolicy`.
     :param dual_clip: as in :class:`PPOPolicy`.

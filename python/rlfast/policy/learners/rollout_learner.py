@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from gymnasium.spaces import Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
 from rlfast.data import Batch, to_torch
@@ -17,7 +17,13 @@ from rlfast.policy.base import BasePolicy, Index, LearnsFrom, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_distribution
 from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
 from rlfast.policy.components.memory.hidden_state import add_stored_state
-from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
+from rlfast.policy.components.minibatches import (
+    check_passes,
+    minibatches_of,
+    rows_of,
+    shuffled_minibatches,
+    summaries_of,
+)
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.components.returns import check_indices
@@ -62,7 +68,7 @@ class RolloutLearner(BasePolicy):
     :param max_batchsize: the largest batch of the networks while a roll-out is prepared.
     :param reward_normalization: whether returns are divided by their running standard deviation.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode.
-    :param options: arguments of :class:`BasePolicy`.
+    :param options: arguments of :class:`BasePolicy`. ``action_scaling`` has no effect on spaces other than a Box.
     """
 
     counts_from_zero = True
@@ -94,7 +100,8 @@ class RolloutLearner(BasePolicy):
         check_networks(**{"actor": actor, "critic": critic} if self.has_critic else {"actor": actor})
         check_function("dist_fn", dist_fn)
         check_output(actor, action_space)
-        super().__init__(action_space=action_space, **options)
+        scaling = bool(options.pop("action_scaling", False)) and isinstance(action_space, Box)
+        super().__init__(action_space=action_space, action_scaling=scaling, **options)
         self.actor = actor
         if critic is not None:
             self.critic = critic
@@ -250,7 +257,9 @@ class RolloutLearner(BasePolicy):
         :param sample_size: see :meth:`BasePolicy.update`; 0 for the whole buffer.
         :param buffer: the buffer with the roll-out.
         :param kwargs: passed to :meth:`learn`.
+        :raises ValueError: ``batch_size`` is negative, or ``repeat`` less than 1. Nothing is changed then.
         """
+        check_passes(**{name: kwargs[name] for name in ("batch_size", "repeat") if name in kwargs})
         try:
             return super().update(sample_size, buffer, **kwargs)
         finally:
@@ -279,6 +288,7 @@ class RolloutLearner(BasePolicy):
 
         :return: a summary of each loss.
         """
+        check_passes(batch_size, repeat)
         rollout = self._as_tensors(batch)
         losses: list[Mapping[str, torch.Tensor]] = []
         for step in range(repeat):

@@ -63,12 +63,12 @@ class NPGPolicy(NaturalGradientLearner):
         the order of 1. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.
     :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
-        Default: True.
+    :param action_scaling: whether actions are stretched to the bounds of a Box; no effect on other spaces. Default:
+        True.
     :param action_bound_method: how actions are bounded to [-1, 1] before that: ``"clip"`` (default), ``"tanh"``, or
         None.
     :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :raises ValueError: for a value out of range, or scaling of anything but a Box with finite bounds.
+    :raises ValueError: for a value out of range, or scaling to a Box without finite bounds.
 
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.discrete import Actor, Critic

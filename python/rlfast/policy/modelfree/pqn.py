@@ -12,7 +12,13 @@ from rlfast.functional.losses import max_value, squared_loss, td_error
 from rlfast.policy.base import LearnsFrom, TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
-from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
+from rlfast.policy.components.minibatches import (
+    check_passes,
+    minibatches_of,
+    rows_of,
+    shuffled_minibatches,
+    summaries_of,
+)
 from rlfast.policy.components.returns import Index, check_indices
 from rlfast.policy.learners.discrete.q_learner import QLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
@@ -138,6 +144,7 @@ class PQNPolicy(QLearner):
         :param batch_size: number of rows of a minibatch; the last one also has the remaining rows. None for all rows.
         :param repeat: number of passes, each in a new order.
         """
+        check_passes(batch_size, repeat)
         losses = [
             (self.gradient_step if self._compiled is None else self._compiled)(sample)[0]
             for _ in range(repeat)

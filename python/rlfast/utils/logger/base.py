@@ -52,7 +52,8 @@ class DataScope(Enum):
 
 
 class BaseLogger(ABC):
-    """The base class of loggers. Subclasses implement :meth:`write`.
+    """The base class of loggers. Subclasses implement :meth:`write`; those from whose logs training can be resumed also
+    override :meth:`save_data` and :meth:`restore_data`.
 
     Each kind of statistics has its own axis and its own interval: an entry is dropped if the previous entry of its kind
     is less than one interval before it.
@@ -161,21 +162,28 @@ class BaseLogger(ABC):
         self.write(f"{scope.value}/{axis}", step, data)
         setattr(self, last, step)
 
-    @abstractmethod
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
     ) -> None:
-        """Calls ``save_checkpoint_fn``, and logs the counters for :meth:`restore_data`.
+        """Calls ``save_checkpoint_fn``. An override may also log the counters for :meth:`restore_data`.
 
         :param epoch: the epoch.
         :param env_step: the environment step.
         :param gradient_step: the gradient step.
         :param save_checkpoint_fn: called with these three; returns the path of the checkpoint. None for none.
         """
+        if save_checkpoint_fn is not None:
+            save_checkpoint_fn(epoch, env_step, gradient_step)
 
-    @abstractmethod
     def restore_data(self) -> tuple[int, int, int]:
-        """Returns epoch, environment step and gradient step of the last checkpoint; zeros if there is none."""
+        """Returns epoch, environment step and gradient step of the last checkpoint; zeros if there is none.
+
+        :raises NotImplementedError: logs of this kind do not have them.
+        """
+        raise NotImplementedError(
+            f"a {type(self).__name__} keeps no counters to resume from: override save_data and restore_data, or leave "
+            "resume_from_log at False"
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint, as plain data: the step of the last entry of each kind."""
@@ -280,13 +288,6 @@ class LazyLogger(BaseLogger):
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
         """Writes nothing."""
-
-    def save_data(
-        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
-    ) -> None:
-        """Calls ``save_checkpoint_fn``, if there is one, with the three numbers."""
-        if save_checkpoint_fn is not None:
-            save_checkpoint_fn(epoch, env_step, gradient_step)
 
     def restore_data(self) -> tuple[int, int, int]:
         """Returns zeros."""
