@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -67,6 +67,7 @@ bench bench-short: bench-peers
 bench-peers: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 rlox)  ## the libraries we are compared with, in .peers (several GB)
 parity corpus: .peers/.tianshou1
 interop: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 d3rlpy)
+museum: $(addprefix .peers/.,modern tianshou1 tianshou2 d3rlpy rlox)
 .peers/.%: bench/environments.py | $(VENV)/.env
 	$(BIN)/python bench/environments.py .peers $*
 	touch $@
@@ -80,6 +81,9 @@ bench-quick: build      ## has a hot kernel become slower? against the numbers i
 
 bench-short: build      ## a first look at all figures (minutes)
 	RLFAST_PEERS=$(peers) $(run) pytest bench --quick $(PYTEST_ARGS)
+
+museum: build           ## historic bugs of the field, here and in the peers: writes docs/museum.md (a quarter of an hour)
+	RLFAST_PEERS=$(peers) $(run) bench.museum
 
 # -- prove it ------------------------------------------------------------------------------------------------------------
 

@@ -1,1 +1,119 @@
-def page(results): return ""
+"""Makes ``docs/museum.md`` from the recorded answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bench.museum.case import ABSENT, REFUSES, RIGHT, WRONG, Case, Either, address
+from bench.museum.cases import AREAS, CASES
+from bench.museum.run import COLUMNS
+
+HEAD = """# The museum
+
+<!-- Made by `make museum` from bench/museum/results.json: edit bench/museum, not this page. -->
+
+Bugs that users of reinforcement-learning libraries reported in public, each as a small program with a known right
+answer, run against rlfast and {peers} other libraries. {cases} cases; most of them are wrong somewhere today, in silence.
+
+| | |
+|---|---|
+| right | the answer is the right one; for bad input, a clear error is right too |
+| **wrong** | the answer is another one, or the library crashed or hung. What it gave is listed below the table |
+| refuses | a clear error instead of an answer |
+| – | the library has no such feature, or none that can be called by itself |
+
+*intended* after an answer: a maintainer has called it intended; the words are below the table. A library is called as its
+documentation says, with the options that it has for the case, and no adapter knows which case it runs
+([bench/museum](https://github.com/rlfast/rlfast/tree/main/bench/museum)). Is an answer unfair? Then the adapter is wrong,
+and we want to know. `make museum` runs everything again: each case in a process of its own, in the library's own environment.
+"""
+
+
+def shown(value: Any) -> str:
+    """An answer in at most 160 characters."""
+    if isinstance(value, Either):
+        return " or ".join(shown(each) for each in value.values)
+    if isinstance(value, dict):
+        text = "{" + ", ".join(f"{key}: {shown(item)}" for key, item in value.items()) + "}"
+    elif isinstance(value, (list, tuple)):
+        text = "[" + ", ".join(shown(item) for item in value) + "]"
+    else:
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def code(value: Any) -> str:
+    return f"`{shown(value).replace('`', chr(39))}`"
+
+
+def reference(issue: str) -> str:
+    return f"[{issue.removeprefix('https://github.com/')}]({address(issue)})"
+
+
+def cell(case: Case, name: str, library: dict[str, Any]) -> str:
+    answer = library["cases"].get(case.id)
+    if answer is None or answer["outcome"] == ABSENT:
+        return "–"
+    outcome = str(answer["outcome"])
+    text = {WRONG: "**wrong**", REFUSES: "refuses", RIGHT: "right"}[outcome]
+    return f"{text}, *intended*" if outcome in {WRONG, REFUSES} and name in case.intended else text
+
+
+def summary(libraries: dict[str, Any]) -> Iterator[str]:
+    yield "| library | version | right | wrong | refuses | does not apply |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for name, library in libraries.items():
+        column = COLUMNS[name]
+        outcomes = [library["cases"].get(id, {"outcome": ABSENT})["outcome"] for id in CASES]
+        counts = " | ".join(str(outcomes.count(outcome)) for outcome in (RIGHT, WRONG, REFUSES, ABSENT))
+        yield f"| {column.title} | {library['versions'].get(column.key, '')} | {counts} |"
+
+
+def area(title: str, cases: tuple[Case, ...], libraries: dict[str, Any]) -> Iterator[str]:
+    some = {name: library for name, library in libraries.items() if any(cell(c, name, library) != "–" for c in cases)}
+    yield f"## {title}"
+    yield ""
+    yield "| case | reported | " + " | ".join(COLUMNS[name].title for name in some) + " |"
+    yield "|---|---|" + "---|" * len(some)
+    for case in cases:
+        cells = " | ".join(cell(case, name, library) for name, library in some.items())
+        issues = ", ".join(reference(issue) for issue in case.issues)
+        yield f"| [{case.title}](#{case.id}) | {issues} | {cells} |"
+    yield ""
+    for case in cases:
+        yield from details(case, some)
+
+
+def details(case: Case, libraries: dict[str, Any]) -> Iterator[str]:
+    yield f"#### {case.title} {{#{case.id}}}"
+    yield ""
+    given = ", ".join(f"{key}={shown(value)}" for key, value in case.given.items())
+    yield f"`{case.operation}({given})` gives {code(case.right)}" + (
+        ", or a clear error." if case.refusing_is_right else "."
+    )
+    if case.note:
+        yield case.note
+    yield ""
+    lines = 0
+    for name, library in libraries.items():
+        answer = library["cases"].get(case.id, {})
+        if answer.get("outcome") in {WRONG, REFUSES}:
+            lines += 1
+            yield f"- {COLUMNS[name].title}: {code(answer['observed'])}"
+            if name in case.intended:
+                yield f"  Intended: {case.intended[name]}"
+    if lines:
+        yield ""
+
+
+def page(results: dict[str, Any]) -> str:
+    """Returns the text of the page."""
+    libraries = {name: results["libraries"][name] for name in COLUMNS if name in results["libraries"]}
+    lines = [HEAD.format(peers=len(libraries) - 1, cases=len(CASES))]
+    lines += summary(libraries)
+    dates = sorted({library["date"] for library in libraries.values()})
+    lines += ["", f"Run on {' to '.join(dict.fromkeys((dates[0], dates[-1])))}." if dates else ""]
+    for title, cases in AREAS.items():
+        lines += ["", *area(title, cases, libraries)]
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""Runs the museum: ``python -m bench.museum [LIBRARY ...] [--case ID ...] [--dry-run]``.
+"""Runs the museum: ``python -m bench.museum [LIBRARY ...] [--case ID ...] [--dry-run | --page]``.
 
 Without names, all libraries are run whose interpreters are found (``RLFAST_PEERS``, see :mod:`bench.libraries`). The
 answers are written to ``bench/museum/results.json``, where libraries and cases that were not run keep theirs, and
@@ -57,12 +57,21 @@ class Worker:
 
     def __init__(self, library: Library) -> None:
         ours, theirs = socket.socketpair()
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+        threads = dict.fromkeys(
+            ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+        )
         environment = {**os.environ, **threads, "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": ""}
         if library.home:
             environment.pop("PYTHONPATH", None)
             environment.pop("VIRTUAL_ENV", None)
-        command = [interpreter(library), "-m", "bench.museum.worker", library.driver, library.variant, str(theirs.fileno())]
+        command = [
+            interpreter(library),
+            "-m",
+            "bench.museum.worker",
+            library.driver,
+            library.variant,
+            str(theirs.fileno()),
+        ]
         self.child = subprocess.Popen(
             command, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=sys.stderr
         )
@@ -128,7 +137,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"of {', '.join(COLUMNS)}; all by default")
     parser.add_argument("--case", nargs="+", choices=CASES, metavar="ID", help="only these cases")
     parser.add_argument("--dry-run", action="store_true", help="print, and write nothing")
+    parser.add_argument("--page", action="store_true", help="only make docs/museum.md from the recorded answers")
     options = parser.parse_args(arguments)
+    if options.page:
+        PAGE.write_text(page(load()), encoding="utf-8")
+        return 0
     unknown = set(options.libraries) - set(COLUMNS)
     if unknown:
         parser.error(f"unknown libraries: {', '.join(sorted(unknown))}")

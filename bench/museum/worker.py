@@ -87,10 +87,13 @@ def answer(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"value": plain(getattr(operations, request["operation"])(adapter, **request["given"]))}
     except DoesNotApply as reason:
         return {"absent": str(reason)}
-    except Exception as error:
+    except BaseException as error:  # a panic of Rust is none of the usual exceptions
         traceback.print_exception(error)
         told = " ".join(str(error).split())
-        return {"error": f"{type(error).__name__}: {told[:300]}", "deliberate": is_deliberate(error, getattr(adapter, "COMPILED", False))}
+        return {
+            "error": f"{type(error).__name__}: {told[:300]}",
+            "deliberate": is_deliberate(error, getattr(adapter, "COMPILED", False)),
+        }
 
 
 def in_fork(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:

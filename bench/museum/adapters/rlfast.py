@@ -28,7 +28,12 @@ COMPILED = True  # its engine raises errors where Python has no frame
 
 
 def versions() -> dict[str, str]:
-    return {"rlfast": version("rlfast"), "numpy": np.__version__, "torch": torch.__version__, "gymnasium": gym.__version__}
+    return {
+        "rlfast": version("rlfast"),
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "gymnasium": gym.__version__,
+    }
 
 
 class Constant(BasePolicy):
@@ -66,7 +71,7 @@ class Windows(Buffer):
         return [obs[mask] for obs, mask in zip(batch.obs, batch.mask, strict=True)]
 
 
-def replay(capacity: int, example: Row, *, compact: bool = False, stack: int = 1) -> Buffer:
+def replay(capacity: int, example: Row, *, compact: bool = False, stack: int = 1, time_limits: bool = True) -> Buffer:
     return Snapshots(data, data.ReplayBuffer(capacity, stack_num=stack))  # what follows is stored once in any case
 
 

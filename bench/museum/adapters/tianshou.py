@@ -56,7 +56,9 @@ class Constant(Policy):
 
     def forward(self, batch: Any, state: Any = None, **kwargs: Any) -> Any:
         if isinstance(self.action_space, gym.spaces.Box):
-            return data.Batch(act=np.full((len(batch.obs), *self.action_space.shape), self.value, np.float32), state=state)
+            return data.Batch(
+                act=np.full((len(batch.obs), *self.action_space.shape), self.value, np.float32), state=state
+            )
         return data.Batch(act=np.full(len(batch.obs), int(self.value)), state=state)
 
     def learn(self, batch: Any, *args: Any, **kwargs: Any) -> Any:

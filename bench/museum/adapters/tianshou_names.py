@@ -110,7 +110,9 @@ class Shared:
     def __init__(self, data: Any, env: Any, returns: Any, constant: Any, collector: Any) -> None:
         self.data, self.env, self.returns, self.constant, self.make_collector = data, env, returns, constant, collector
 
-    def replay(self, capacity: int, example: Row, *, compact: bool = False, stack: int = 1) -> Buffer:
+    def replay(
+        self, capacity: int, example: Row, *, compact: bool = False, stack: int = 1, time_limits: bool = True
+    ) -> Buffer:
         return Buffer(self.data, self.data.ReplayBuffer(capacity, stack_num=stack, ignore_obs_next=compact))
 
     def prioritized(self, capacity: int, alpha: float, beta: float) -> Buffer:
@@ -122,7 +124,9 @@ class Shared:
     def her(self, capacity: int, example: Row, reward: Any, episode_length: int) -> Buffer:
         return Buffer(self.data, self.data.HERReplayBuffer(capacity, reward, horizon=episode_length, future_k=8))
 
-    def gae(self, rew: Any, value: Any, value_next: Any, terminated: Any, truncated: Any, gamma: float, lam: float) -> Any:
+    def gae(
+        self, rew: Any, value: Any, value_next: Any, terminated: Any, truncated: Any, gamma: float, lam: float
+    ) -> Any:
         steps, envs = rew.shape
         buffer = self.data.VectorReplayBuffer(steps * envs, envs)
         for step in range(steps):
@@ -134,7 +138,9 @@ class Shared:
         _, advantage = self.returns.compute_episodic_return(batch, buffer, index, *flat, gamma, lam)
         return np.asarray(advantage).reshape(envs, steps).T
 
-    def gae_without_values(self, rew: Any, value_next: Any, terminated: Any, truncated: Any, gamma: float, lam: float) -> Any:
+    def gae_without_values(
+        self, rew: Any, value_next: Any, terminated: Any, truncated: Any, gamma: float, lam: float
+    ) -> Any:
         buffer = self.data.ReplayBuffer(len(rew))
         for step in range(len(rew)):
             self_row = Row(np.zeros(1), 0, rew[step], bool(terminated[step]), bool(truncated[step]), np.zeros(1))
@@ -164,7 +170,7 @@ class Shared:
     def step_without_reset(self) -> Any:
         import gymnasium as gym
 
-        return self.env.DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2).step([0, 0])[0]
+        return self.env.DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2).step([0, 0])[1]
 
     def first_observations(self, seed: int, envs: int) -> Any:
         from bench.museum.operations.scripted import Starts
@@ -236,7 +242,9 @@ class Shared:
         training = self.env.VectorEnvNormObs(self.env.DummyVectorEnv([Counter] * 2))
         rms = training.get_obs_rms()
         rms.update(np.random.default_rng(0).normal(offset, 3.0, (1000, 1)))
-        evaluation = self.env.VectorEnvNormObs(self.env.DummyVectorEnv([lambda: Counter(length=2)]), update_obs_rms=False)
+        evaluation = self.env.VectorEnvNormObs(
+            self.env.DummyVectorEnv([lambda: Counter(length=2)]), update_obs_rms=False
+        )
         evaluation.set_obs_rms(rms)
         before = np.array(rms.mean), np.array(rms.var)
         evaluation.reset()
@@ -257,7 +265,18 @@ class Shared:
     def hostile_file(self, folder: Path, payload: Any) -> Any:
         """An HDF5 file of a buffer with an object in it, which both libraries write as a pickle."""
         buffer = self.data.ReplayBuffer(2)
-        buffer.add(self.data.Batch(obs=0, act=0, rew=0.0, terminated=False, truncated=False, obs_next=1, info={}, policy=self.data.Batch(x=payload)))
+        buffer.add(
+            self.data.Batch(
+                obs=0,
+                act=0,
+                rew=0.0,
+                terminated=False,
+                truncated=False,
+                obs_next=1,
+                info={},
+                policy=self.data.Batch(x=payload),
+            )
+        )
         path = str(folder / "buffer.hdf5")
         buffer.save_hdf5(path)
         return lambda: self.data.ReplayBuffer.load_hdf5(path)

@@ -18,7 +18,7 @@ CASES = (
     Case(
         "tree-boundaries",
         "A mass on a boundary finds a leaf that has mass",
-        ("Howuhh/prioritized_experience_replay#3", "JuliaReinforcementLearning/ReinforcementLearning.jl#328"),
+        ("Howuhh/prioritized_experience_replay#3", "JuliaReinforcementLearning/ReinforcementLearningCore.jl#83"),
         "tree_find",
         {"leaves": [0, 1, 0, 1], "masses": [0.5, 1.0, 1.5]},
         [1, Either(1, 3), 3],
@@ -35,7 +35,7 @@ CASES = (
     Case(
         "tree-mass-total",
         "A mass just below the total finds the last leaf with mass",
-        ("Trinkle23897/tianshou#183", "pytorch/rl#2230"),
+        ("pytorch/rl#2230",),
         "tree_find",
         {"leaves": [1, 1, 1, 0, 0], "masses": [2.9999999999999996]},
         [2],
@@ -117,11 +117,12 @@ CASES = (
         {"priorities": [0.5, 0.5, 2.6, 0.5], "more": 1},
         {1: 0.081, 2: 0.419, 3: 0.081, 4: 0.419},
         tolerance=CLOSE,
+        note="rlox gives a new row the priority 1 unless the caller names another, in its own DQN too.",
     ),
     Case(
         "small-priorities",
         "A new row gets the greatest priority of the buffer where all are below 1",
-        ("pytorch/rl#2210",),
+        ("pytorch/rl#2210", "pytorch/rl#2215"),
         "draws",
         {"priorities": [0.02, 0.02, 0.04, 0.02], "more": 1},
         Either({1: 0.167, 2: 0.333, 3: 0.167, 4: 0.333}, {1: 0.02, 2: 0.04, 3: 0.02, 4: 0.92}),
@@ -195,7 +196,7 @@ CASES = (
     Case(
         "weights",
         "Importance weights are those of the priorities that rows are drawn by",
-        ("rlcode/per#4",),
+        ("takoika/PrioritizedExperienceReplay#1", "MorvanZhou/Reinforcement-learning-with-tensorflow#171"),
         "weights",
         {"priorities": [1, 2, 3, 4], "beta": 1.0},
         {0: 1.0, 1: 0.5, 2: 0.333, 3: 0.25},
@@ -204,7 +205,7 @@ CASES = (
     Case(
         "weights-alpha",
         "So they are with an exponent alpha",
-        ("rlcode/per#4",),
+        ("takoika/PrioritizedExperienceReplay#1", "MorvanZhou/Reinforcement-learning-with-tensorflow#171"),
         "weights",
         {"priorities": [1, 16], "beta": 0.5},
         {0: 1.0, 1: 0.25},

@@ -40,7 +40,7 @@ CASES = (
     Case(
         "gae-terminal-nan",
         "The value after a terminal state does not matter, even if it is NaN",
-        ("vwxyzjn/cleanrl#198",),
+        ("pytorch/rl#3744", "anthonytorlucci/rlevo#358"),
         "advantages",
         {**GAE, "ends": [".T."], "value_next": [[0.5, float("nan"), 0.5]]},
         [[1.31, 0.5, 0.95]],
@@ -59,7 +59,7 @@ CASES = (
     Case(
         "gae-cut",
         "A roll-out that is cut bootstraps from its last observation",
-        ("DLR-RM/stable-baselines3#105",),
+        ("ray-project/ray#59958",),
         "advantages",
         {**GAE, "ends": ["..."], "value_next": [[0.5, 0.5, 7.0]]},
         [[5.15912, 5.846, 6.8]],
@@ -169,7 +169,7 @@ CASES = (
     Case(
         "nstep-prioritized-head",
         "With priorities, rows of the running episode are left out or given with fewer steps",
-        ("DLR-RM/stable-baselines3#81", "google/dopamine#148"),
+        ("DLR-RM/stable-baselines3#81",),
         "nstep_targets",
         {
             "capacity": 6,
@@ -194,7 +194,7 @@ CASES = (
     Case(
         "nstep-terminal-nan",
         "The target of a terminal state is its reward, even if the value after it is NaN",
-        ("vwxyzjn/cleanrl#198",),
+        ("anthonytorlucci/rlevo#358", "pytorch/rl#3744"),
         "nstep_targets",
         {
             "capacity": 4,
@@ -210,7 +210,7 @@ CASES = (
     Case(
         "ppo-batch-of-one",
         "An update of PPO with one row does not make weights NaN",
-        ("DLR-RM/stable-baselines3#440",),
+        ("DLR-RM/stable-baselines3#265", "DLR-RM/stable-baselines3#440"),
         "ppo_with_a_batch_of_one",
         {"steps": 1, "batch_size": 1},
         {"finite": True},
@@ -219,7 +219,7 @@ CASES = (
     Case(
         "ppo-remainder-of-one",
         "Neither does a last minibatch of one row",
-        ("DLR-RM/stable-baselines3#440",),
+        ("DLR-RM/stable-baselines3#325", "DLR-RM/stable-baselines3#1028"),
         "ppo_with_a_batch_of_one",
         {"steps": 3, "batch_size": 2},
         {"finite": True},

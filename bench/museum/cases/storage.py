@@ -22,7 +22,7 @@ CASES = (
     Case(
         "empty-sample",
         "A sample of an empty buffer is refused",
-        ("DLR-RM/stable-baselines3#1503",),
+        ("sfujim/BCQ#17", "le2333/RTRRL#57"),
         "sample_of_an_empty_buffer",
         {"capacity": 4},
         {"rows": 0},

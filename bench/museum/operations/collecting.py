@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from bench.museum.operations.rows import needs, scalar
+from bench.museum.operations.environments import shown
+from bench.museum.operations.rows import needs
 from bench.museum.operations.scripted import Counter
 
 __all__ = ["collected_rows", "evaluation"]
@@ -17,11 +18,13 @@ __all__ = ["collected_rows", "evaluation"]
 
 def evaluation(library: Any, *, lengths: list[int], rewards: list[float], episodes: int) -> Any:
     """The mean return of so many episodes of environments of these lengths, whose steps have these rewards."""
-    makers = [partial(Counter, length=length, end="T", reward=reward) for length, reward in zip(lengths, rewards, strict=True)]
+    makers = [
+        partial(Counter, length=length, end="T", reward=reward) for length, reward in zip(lengths, rewards, strict=True)
+    ]
     return {"mean": round(float(needs(library, "mean_return")(makers, episodes)), 4)}
 
 
 def collected_rows(library: Any, *, length: int, counts: list[int]) -> Any:
     """The rows of several collects, as "obs>obs_next"."""
     rows = needs(library, "collected")([partial(Counter, length=length, end="T")], counts)
-    return " ".join(f"{round(scalar(obs))}>{round(scalar(after))}" for obs, after in rows)
+    return shown([(obs, after, 0.0, False, False) for obs, after in rows])

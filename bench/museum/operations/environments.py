@@ -46,16 +46,18 @@ def rows_played(
     shared: bool = False,
     workers: bool = False,
 ) -> Any:
-    """The rows of each environment, as "obs>obs_next" and the letter of their end."""
+    """The rows of each environment, as "obs>obs_next" and the letter of their end; the first episode counts as 0."""
     makers = [partial(Counter, length=length, end=end, shared=shared) for length in lengths]
     played = needs(library, "play")(makers, steps, mode, workers)
-    return [
-        " ".join(
-            f"{round(scalar(obs))}>{round(scalar(after))}{'T' if terminated else 't' if truncated else ''}"
-            for obs, after, _, terminated, truncated in rows
-        )
-        for rows in played
-    ]
+    return [shown(rows) for rows in played]
+
+
+def shown(rows: list[Any]) -> str:
+    first = 100 * int(scalar(rows[0][0]) // 100)  # a library may have reset its environments before
+    return " ".join(
+        f"{round(scalar(obs)) - first}>{round(scalar(after)) - first}{'T' if terminated else 't' if truncated else ''}"
+        for obs, after, _, terminated, truncated in rows
+    )
 
 
 def stepping_the_finished(library: Any, *, length: int) -> Any:
@@ -90,8 +92,8 @@ def failing_environment(library: Any, *, how: str, envs: int) -> Any:
 
 
 def step_before_reset(library: Any) -> Any:
-    """What a step before the first reset gives; it should be refused."""
-    return {"rows": len(needs(library, "step_without_reset")())}
+    """Whether CartPole does a step before its first reset: it has a reward. It should be refused, or reset."""
+    return {"steps": bool(np.asarray(needs(library, "step_without_reset")()).any())}
 
 
 def seeds(library: Any, *, seed: int, envs: int) -> Any:

@@ -95,9 +95,9 @@ def deviation_of_noise(library: Any, *, std: float, count: int) -> Any:
 
 
 def kl_of_a_step(library: Any, *, limit: float) -> Any:
-    """Whether the divergence that a step of TRPO reports is positive and within its limit."""
+    """Whether the divergence that a step of TRPO reports is not negative, and within its limit."""
     kl = float(needs(library, "trpo_kl")(limit))
-    return {"positive": kl > 0, "within twice the limit": kl <= 2 * limit}
+    return {"negative": kl < 0, "within twice the limit": kl <= 2 * limit}
 
 
 def target_after(library: Any, *, target: float, source: float, tau: float, times: int) -> Any:

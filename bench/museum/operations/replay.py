@@ -3,7 +3,7 @@
 Adapters: ``replay(capacity, example, **options)`` returns an object with ``add(row)``, ``sample(n)``, ``size()`` and, if it
 can be saved, ``save(path)`` and ``load(path)``. ``sample`` returns arrays: ``obs``, ``act``, ``rew``, ``terminal`` (no
 bootstrapping from ``obs_next``) and ``obs_next``; ``example`` is a row with the shapes and dtypes. The option ``compact``
-asks for the variant that stores no observation twice, and ``stack`` for stacks of that many frames, oldest first.
+asks for the variant that stores no observation twice, with ``time_limits`` if rows are truncated, and ``stack`` for stacks of that many frames, oldest first.
 ``her(capacity, example, reward, episode_length)`` returns the same for rows with goals, and ``sequences(capacity, length)`` with
 ``sample(n)`` of lists of rows. ``hostile_file(folder, payload)`` writes a file with an object in it, and returns a
 function that loads it with the library's defaults.
@@ -42,10 +42,17 @@ __all__ = [
 
 
 def filled(library: Any, capacity: int, rows: list[Row], **options: Any) -> Any:
+    if options.get("compact"):
+        options["time_limits"] = any(row.truncated for row in rows)
     buffer = needs(library, "replay")(capacity, rows[0], **options)
     for row in rows:
         buffer.add(row)
     return buffer
+
+
+def until_terminal(count: int) -> list[Row]:
+    """One whole episode."""
+    return episodes("." * (count - 1) + "T")
 
 
 def table(batch: dict[str, Any], field: str) -> dict[int, Any]:
@@ -62,12 +69,25 @@ def numbers(values: dict[int, Any]) -> dict[int, Any]:
 
 
 def stored(
-    library: Any, *, capacity: int, ends: str, field: str, final: float | None = None, compact: bool = False, as_dict: bool = False
+    library: Any,
+    *,
+    capacity: int,
+    ends: str,
+    field: str,
+    final: float | None = None,
+    compact: bool = False,
+    as_dict: bool = False,
 ) -> Any:
     """A field of every row of the buffer."""
     rows = episodes(ends, final=final)
     if as_dict:
-        rows = [row._replace(obs={"frame": row.obs, "goal": 10 * row.obs}, obs_next={"frame": row.obs_next, "goal": 10 * row.obs_next}) for row in rows]
+        rows = [
+            row._replace(
+                obs={"frame": row.obs, "goal": 10 * row.obs},
+                obs_next={"frame": row.obs_next, "goal": 10 * row.obs_next},
+            )
+            for row in rows
+        ]
     buffer = filled(library, capacity, rows, **({"compact": True} if compact else {}))
     batch = buffer.sample(64 * capacity)
     if as_dict:
@@ -75,12 +95,13 @@ def stored(
     return numbers(table(batch, field))
 
 
-def stacks(library: Any, *, capacity: int, ends: str, stack: int, field: str = "obs", first: int = 0) -> Any:
-    """The stack of every row, as a string of its frames' numbers."""
-    rows = episodes(ends, first=first)
-    buffer = filled(library, capacity, rows, stack=stack)
-    found = table(buffer.sample(64 * capacity), field)
-    return {key: " ".join(str(round(scalar(frame))) for frame in frames) for key, frames in found.items()}
+def stacks(
+    library: Any, *, capacity: int, ends: str, stack: int, field: str = "obs", first: int = 0, rows: int | None = None
+) -> Any:
+    """The stack of every row, or of the first ones, as a string of its frames' numbers."""
+    buffer = filled(library, capacity, episodes(ends, first=first), stack=stack)
+    found = list(table(buffer.sample(64 * capacity), field).items())
+    return {key: " ".join(str(round(scalar(frame))) for frame in frames) for key, frames in found[:rows]}
 
 
 def copies(batch: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +121,7 @@ def sample_overwritten(library: Any, *, capacity: int) -> Any:
 
 def sample_written_to(library: Any, *, capacity: int) -> Any:
     """Whether the buffer changes when a sample is written to."""
-    buffer = filled(library, capacity, episodes("." * capacity))
+    buffer = filled(library, capacity, until_terminal(capacity))
     for value in buffer.sample(4 * capacity).values():
         array = np.asarray(value)
         if array.flags.writeable:
@@ -122,7 +143,10 @@ def inputs_reused(library: Any, *, capacity: int) -> Any:
 
 def dtype_kept(library: Any, *, field: str, dtype: str, values: list[Any]) -> Any:
     """The dtype and the values of a column that was stored with ``dtype``."""
-    rows = [row._replace(**{field: np.array(value, dtype)}) for row, value in zip(episodes("." * len(values)), values, strict=True)]
+    rows = [
+        row._replace(**{field: np.array(value, dtype)})
+        for row, value in zip(until_terminal(len(values)), values, strict=True)
+    ]
     if field == "obs":
         rows = [row._replace(obs_next=row.obs) for row in rows]
     if field == "rew":
@@ -137,7 +161,7 @@ def floats_kept(library: Any, *, dtype: str, bits: list[int]) -> Any:
     """The bits of floats that were stored, as they come out."""
     unsigned = np.dtype(f"u{np.dtype(dtype).itemsize}")
     rows = []
-    for row, pattern in zip(episodes("." * len(bits)), bits, strict=True):
+    for row, pattern in zip(until_terminal(len(bits)), bits, strict=True):
         value = np.array([pattern], unsigned).view(dtype)
         rows.append(row._replace(obs=value, obs_next=value))
     batch = filled(library, len(bits), rows).sample(64 * len(bits))
@@ -150,7 +174,10 @@ def floats_kept(library: Any, *, dtype: str, bits: list[int]) -> Any:
 def frames_kept(library: Any, *, capacity: int, count: int, kind: str, compact: bool = False) -> Any:
     """The numbers of the rows whose frames come back as they were."""
     random = np.random.default_rng(0)
-    frames = [random.integers(0, 256, (12, 12), np.uint8) if kind == "noise" else np.zeros((12, 12), np.uint8) for _ in range(count + 1)]
+    frames = [
+        random.integers(0, 256, (12, 12), np.uint8) if kind == "noise" else np.zeros((12, 12), np.uint8)
+        for _ in range(count + 1)
+    ]
     rows = [Row(frames[n], n, 0.0, False, False, frames[n + 1]) for n in range(count)]
     batch = filled(library, capacity, rows, **({"compact": True} if compact else {})).sample(64 * capacity)
     obs, obs_next = table(batch, "obs"), table(batch, "obs_next")
@@ -175,7 +202,7 @@ def lost_at_the_seam(library: Any, *, capacity: int, count: int) -> Any:
 
 def batch_of_every_size(library: Any, *, sizes: list[int], capacity: int) -> Any:
     """Whether a batch of each size is whole: rows that belong together."""
-    buffer = filled(library, capacity, episodes("." * capacity))
+    buffer = filled(library, capacity, until_terminal(capacity))
     whole = []
     for size in sizes:
         batch = buffer.sample(size)
@@ -190,7 +217,9 @@ def sample_of_an_empty_buffer(library: Any, *, capacity: int) -> Any:
     return {"rows": len(np.asarray(batch["obs"]))}
 
 
-def saved_and_continued(library: Any, *, capacity: int, before: int, after: int, priorities: list[float] | None = None) -> Any:
+def saved_and_continued(
+    library: Any, *, capacity: int, before: int, after: int, priorities: list[float] | None = None
+) -> Any:
     """The rows of a ring that was saved after ``before`` rows, loaded, and given ``after`` more."""
     if priorities is not None:
         buffer = needs(library, "prioritized")(capacity, 1.0, 1.0)
@@ -259,10 +288,15 @@ def goal_reward(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
     return np.where((np.asarray(achieved) == np.asarray(desired)).all(axis=-1), 0.0, -1.0).astype(np.float32)
 
 
-def faults_of_goals(batch: dict[str, Any], alive: set[tuple[int, int]]) -> set[str]:
+def faults_of_goals(batch: dict[str, Any], reached_goals: set[tuple[int, int]]) -> set[str]:
     """What is wrong with a sample of rows with new goals."""
     found: set[str] = set()
-    columns = (batch["obs"]["achieved_goal"], batch["obs"]["desired_goal"], batch["obs_next"]["achieved_goal"], batch["rew"])
+    columns = (
+        batch["obs"]["achieved_goal"],
+        batch["obs"]["desired_goal"],
+        batch["obs_next"]["achieved_goal"],
+        batch["rew"],
+    )
     for own, goal, reached, reward in zip(*(np.asarray(column) for column in columns), strict=True):
         if (goal == -1).all():
             continue
@@ -271,8 +305,8 @@ def faults_of_goals(batch: dict[str, Any], alive: set[tuple[int, int]]) -> set[s
             found.add("a goal of another episode")
         elif goal[1] <= own[1]:
             found.add("a goal of the past")
-        if (round(float(goal[0])), round(float(goal[1]))) not in alive:
-            found.add("a goal of a row that is gone")
+        if (round(float(goal[0])), round(float(goal[1]))) not in reached_goals:
+            found.add("a goal that was never reached")
         if float(np.reshape(reward, ())) != (0.0 if (goal == reached).all() else -1.0):
             found.add("a reward of another goal")
     return found
@@ -281,13 +315,13 @@ def faults_of_goals(batch: dict[str, Any], alive: set[tuple[int, int]]) -> set[s
 def hindsight(library: Any, *, capacity: int, lengths: list[int], last_is_running: bool = False) -> Any:
     """What is wrong with hindsight goals after episodes of these lengths; "some goals are new" is right."""
     buffer = needs(library, "her")(capacity, goal_row(0, 0, False), goal_reward, max(lengths))
-    alive: list[tuple[int, int]] = []
+    reached: set[tuple[int, int]] = set()
     for episode, length in enumerate(lengths, start=1):
         for time in range(length):
             ends = time == length - 1 and not (last_is_running and episode == len(lengths))
             buffer.add(goal_row(episode, time, ends))
-            alive.append((episode, time + 1))
-    return sorted(faults_of_goals(buffer.sample(2000), set(alive[-capacity:])))
+            reached.add((episode, time + 1))
+    return sorted(faults_of_goals(buffer.sample(2000), reached))
 
 
 def sequences_of_one_episode(library: Any, *, capacity: int, lengths: list[int], length: int) -> Any:

@@ -17,7 +17,9 @@ from bench.museum.operations.rows import episodes, needs, scalar
 __all__ = ["advantages", "nstep_targets", "ppo_with_a_batch_of_one", "values_not_given"]
 
 
-def advantages(library: Any, *, ends: list[str], rew: Any, value: Any, value_next: Any, gamma: float, gae_lambda: float) -> Any:
+def advantages(
+    library: Any, *, ends: list[str], rew: Any, value: Any, value_next: Any, gamma: float, gae_lambda: float
+) -> Any:
     """Advantages of a roll-out; ``ends`` has one string for each environment."""
     flags = np.array([list(each) for each in ends]).T
     arrays = [np.array(each, np.float64).T for each in (rew, value, value_next)]
@@ -74,7 +76,10 @@ def nstep_targets(
         found.setdefault(round(scalar(obs)), set()).add("nan" if np.isnan(float(target)) else round(float(target), 4))
     for place in optional:
         found.setdefault(place, {"left out"})
-    return {key: next(iter(answers)) if len(answers) == 1 else sorted(answers, key=str) for key, answers in sorted(found.items())}
+    return {
+        key: next(iter(answers)) if len(answers) == 1 else sorted(answers, key=str)
+        for key, answers in sorted(found.items())
+    }
 
 
 def ppo_with_a_batch_of_one(library: Any, *, steps: int, batch_size: int) -> Any:

@@ -15,23 +15,25 @@ class Counter(gym.Env):
     """Observations count ``100 * episode + step``; an episode has ``length`` steps, each with reward 1.
 
     :param end: "t" truncates, "T" terminates.
-    :param shared: whether one array, and one info, is written to again and again, as simulators do.
+    :param shared: whether one array is written to again and again, as simulators do.
     :param infos: the values of ``info["value"]``, by step.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, length: int = 3, end: str = "t", shared: bool = False, infos: Any = None, reward: Any = 1.0) -> None:
+    def __init__(
+        self, length: int = 3, end: str = "t", shared: bool = False, infos: Any = None, reward: Any = 1.0
+    ) -> None:
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.action_space = gym.spaces.Discrete(2)
         self.length, self.end, self.shared, self.infos, self.reward = length, end, shared, infos, reward
-        self.array, self.info = np.zeros(1, np.float32), {}
+        self.array = np.zeros(1, np.float32)
         self.episode, self.steps, self.total = -1, 0, 0
 
     def observe(self) -> tuple[Any, dict[str, Any]]:
         obs = self.array if self.shared else np.zeros(1, np.float32)
         obs[...] = 100 * self.episode + self.steps
-        info = self.info if self.shared else {}
+        info: dict[str, Any] = {}
         if self.infos is not None:
             info["value"] = self.infos[self.total % len(self.infos)]
         return obs, info
@@ -90,6 +92,26 @@ class Strict(Counter):
         if not self.action_space.contains(action):
             self.outside.append(f"{action!r} ({type(action).__name__})")
         return super().step(action)
+
+
+class Shown(gym.Env):
+    """Observations are values that were given, so that a critic that returns its observation is scripted."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, rew: Any, value: Any, value_next: Any, terminated: Any, truncated: Any) -> None:
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+        self.columns, self.time = (rew, value, value_next, terminated, truncated), 0
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        value = self.columns[1]
+        return np.array([value[min(self.time, len(value) - 1)]], np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        rew, _, value_next, terminated, truncated = (column[self.time] for column in self.columns)
+        self.time += 1
+        return np.array([value_next], np.float32), float(rew), bool(terminated), bool(truncated), {}
 
 
 SPACES = {
