@@ -14,19 +14,19 @@ HEAD = """# The museum
 <!-- Made by `make museum` from bench/museum/results.json: edit bench/museum, not this page. -->
 
 Bugs that users of reinforcement-learning libraries reported in public, each as a small program with a known right
-answer, run against rlfast and {peers} other libraries. {cases} cases; most of them are wrong somewhere today, in silence.
+answer, run against rlfast and {peers} other libraries: {cases} cases.
 
 | | |
 |---|---|
 | right | the answer is the right one; for bad input, a clear error is right too |
-| **wrong** | the answer is another one, or the library crashed or hung. What it gave is listed below the table |
+| **wrong** | another answer, a crash or a hang; the table's notes say what it gave |
 | refuses | a clear error instead of an answer |
-| – | the library has no such feature, or none that can be called by itself |
+| n/a | the library has no such feature, or none that can be called by itself |
 
-*intended* after an answer: a maintainer has called it intended; the words are below the table. A library is called as its
-documentation says, with the options that it has for the case, and no adapter knows which case it runs
-([bench/museum](https://github.com/rlfast/rlfast/tree/main/bench/museum)). Is an answer unfair? Then the adapter is wrong,
-and we want to know. `make museum` runs everything again: each case in a process of its own, in the library's own environment.
+*intended* after an answer means that a maintainer called it intended; the words are below the table. Each library is
+called through its public interface, with the options that it documents for the case, by an adapter in
+`bench/museum/adapters` that does not know which case it runs. `make museum` runs everything again: each library in its
+own environment, each case in its own process. If an answer looks unfair, the adapter may be wrong: please report it.
 """
 
 
@@ -54,7 +54,7 @@ def reference(issue: str) -> str:
 def cell(case: Case, name: str, library: dict[str, Any]) -> str:
     answer = library["cases"].get(case.id)
     if answer is None or answer["outcome"] == ABSENT:
-        return "–"
+        return "n/a"
     outcome = str(answer["outcome"])
     text = {WRONG: "**wrong**", REFUSES: "refuses", RIGHT: "right"}[outcome]
     return f"{text}, *intended*" if outcome in {WRONG, REFUSES} and name in case.intended else text
@@ -71,7 +71,7 @@ def summary(libraries: dict[str, Any]) -> Iterator[str]:
 
 
 def area(title: str, cases: tuple[Case, ...], libraries: dict[str, Any]) -> Iterator[str]:
-    some = {name: library for name, library in libraries.items() if any(cell(c, name, library) != "–" for c in cases)}
+    some = {name: library for name, library in libraries.items() if any(cell(c, name, library) != "n/a" for c in cases)}
     yield f"## {title}"
     yield ""
     yield "| case | reported | " + " | ".join(COLUMNS[name].title for name in some) + " |"

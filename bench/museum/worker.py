@@ -60,9 +60,9 @@ def raises(file: str, line: int) -> bool:
 def is_deliberate(error: BaseException, compiled: bool) -> bool:
     """Returns whether a library refuses its input, and does not merely fall over it.
 
-    The innermost frame must be in a ``raise``, or an ``assert`` with a message, outside of NumPy, PyTorch and the standard
-    library; or the error comes from compiled code that the adapter, or a library that is ``compiled``, calls, as one of
-    the classes that say what is wrong.
+    The innermost frame must be in a ``raise``, or an ``assert`` with a message, outside of NumPy, PyTorch and the
+    standard library; or the error comes from compiled code that the adapter, or a library that is ``compiled``,
+    calls, as one of the classes that say what is wrong.
     """
     if not str(error).strip() or isinstance(error, (AttributeError, MemoryError, RecursionError)):
         return False

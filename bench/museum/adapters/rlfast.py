@@ -22,7 +22,6 @@ from rlfast.utils import RunningMeanStd
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import ActorProb, Critic
 
-
 TENSOR_INDICES = True
 COMPILED = True  # its engine raises errors where Python has no frame
 
@@ -213,5 +212,5 @@ def agents_turns(lives: list[int]) -> list[int]:
     return list(game.turns.values())
 
 
-shared = Shared(data, env, BasePolicy, Constant, lambda policy, envs, buffer: data.Collector(policy, envs, buffer))
+shared = Shared(data, env, BasePolicy, Constant, data.Collector)
 publish(shared, globals())

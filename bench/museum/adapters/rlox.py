@@ -121,7 +121,7 @@ def her(capacity: int, example: Row, reward: Any, episode_length: int) -> Goals:
 
 def vectors(makers: list[Any]) -> GymVecEnv:
     waiting = list(makers)
-    id = register(f"Rlox{next(IDS)}", lambda: waiting.pop(0)())
+    id = register(f"Rlox{next(IDS)}", lambda: waiting.pop(0)())  # noqa: PLW0108
     return GymVecEnv(id, len(makers))
 
 

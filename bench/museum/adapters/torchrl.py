@@ -96,7 +96,8 @@ class Buffer(Slots):
             "obs_next": arrays(batch["next", "observation"]),
             "index": batch["index"],
         }
-        return found | ({"weight": batch["priority_weight"].numpy()} if "priority_weight" in batch.keys() else {})
+        weight = batch.get("priority_weight", None)
+        return found if weight is None else {**found, "weight": weight.numpy()}
 
     def update(self, index: Any, priorities: Any) -> None:
         self.buffer.update_priority(torch.as_tensor(index), torch.as_tensor(priorities))

@@ -88,7 +88,7 @@ CASES = (
         ("Shmuma/ptan#21",),
         "first_draws",
         {"capacity": 3, "count": 5},
-        [{0: 1.0}, {0: 0.5, 1: 0.5}, *({n: 0.33 for n in range(k - 2, k + 1)} for k in (2, 3, 4))],
+        [{0: 1.0}, {0: 0.5, 1: 0.5}, *(dict.fromkeys(range(k - 2, k + 1), 0.33) for k in (2, 3, 4))],
         tolerance=0.03,
     ),
     Case(

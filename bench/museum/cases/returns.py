@@ -122,7 +122,7 @@ CASES = (
             6: Either(64 + 0.5 * 1007, "left out"),
         },
         tolerance=1e-4,
-        note="A library that stores n-step sums may leave out the rows of the running episode, and keep the first row longer.",
+        note="A library that stores sums may leave out rows of the running episode, and keep the first row longer.",
     ),
     Case(
         "nstep-exponent",

@@ -62,8 +62,8 @@ CASES = (
         {"ran": False},
         refusing_is_right=True,
         intended={
-            "sb3": "“pickle and cloudpickle are unsafe” (DLR-RM/stable-baselines3#1831); #2281 was closed as a duplicate, and "
-            "safe loading is under review (#2264).",
+            "sb3": "“Yes, pickle and cloupickle are unsafe” (DLR-RM/stable-baselines3#1831); #2281 was closed as a "
+            "duplicate, and loading safely is under review (#2264).",
             "cpprb": "its documentation says that files must be trusted, since the format is a pickle.",
         },
     ),

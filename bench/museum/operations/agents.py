@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,10 +14,10 @@ def as_aec(lives: list[int]) -> tuple[Any, Any]:
     from pettingzoo.utils import parallel_to_aec
 
     class Game(ParallelEnv):  # type: ignore[misc]
-        metadata = {"name": "game", "is_parallelizable": True}  # noqa: RUF012
+        metadata: ClassVar = {"name": "game", "is_parallelizable": True}
         possible_agents = [f"agent {number}" for number in range(len(lives))]  # noqa: RUF012
         render_mode = None
-        turns = dict.fromkeys(possible_agents, 0)  # noqa: RUF012
+        turns = dict.fromkeys(possible_agents, 0)
 
         def observation_space(self, agent: str) -> Any:
             return Box(0, 9, (1,), np.float32)

@@ -1,7 +1,7 @@
 """Collecting and evaluating.
 
-Adapters: ``mean_return(makers, episodes)`` evaluates any policy for so many episodes; ``collected(makers, counts)`` collects
-that many steps, one call for each count, and returns the rows of each environment.
+Adapters: ``mean_return(makers, episodes)`` evaluates any policy for so many episodes; ``collected(makers, counts)``
+collects that many steps, one call for each count, and returns the rows of each environment.
 """
 
 from __future__ import annotations

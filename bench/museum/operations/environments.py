@@ -1,11 +1,11 @@
 """Vector environments.
 
-Adapters: ``play(makers, steps, mode, workers)`` steps environments with action 0, resets those that ended as the library
-recommends, and returns, for each environment, the rows ``(obs, obs_next, rew, terminated, truncated)`` that a learner
-stores. ``mode`` is Gymnasium's autoreset mode ("same", "next", "disabled") or "" for the library's own way; a library
-that has not the one asked for raises ``DoesNotApply``. ``vector(makers, workers)`` returns an object with
-``reset(seed)``, ``step(actions)`` and ``close()``; ``first_observations(seed, envs)`` gives the first observations of two
-episodes of each of the library's environments.
+Adapters: ``play(makers, steps, mode, workers)`` steps environments with action 0, resets those that ended as the
+library recommends, and returns, for each environment, the rows ``(obs, obs_next, rew, terminated, truncated)`` that a
+learner stores. ``mode`` is Gymnasium's autoreset mode ("same", "next", "disabled") or "" for the library's own way; a
+library that has not the one asked for raises ``DoesNotApply``. ``vector(makers, workers)`` returns an object with
+``reset(seed)``, ``step(actions)`` and ``close()``; ``first_observations(seed, envs)`` gives the first observations of
+two episodes of each of the library's environments.
 """
 
 from __future__ import annotations

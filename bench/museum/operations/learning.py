@@ -1,10 +1,10 @@
 """Normalisation, actions, noise, distributions and target networks.
 
-Adapters: ``normalizer(size)`` returns an object with ``update(rows)``, ``normalize(rows)``, ``moments() -> (mean, variance)``
-and, if it can be saved, ``restored()``; ``frozen_normalizer`` plays as :func:`frozen_statistics` says.
+Adapters: ``normalizer(size)`` returns an object with ``update(rows)``, ``normalize(rows)``, ``moments() -> (mean,
+variance)`` and, if it can be saved, ``restored()``; ``frozen_normalizer`` plays as :func:`frozen_statistics` says.
 ``map_action(space, action)`` maps from [-1, 1]. ``polyak(target, source, tau)`` works in place on modules of PyTorch.
-``squashed_log_prob(mean, log_std, action)``, ``gaussian_log_prob(mean, log_std, action)``, ``gaussian_noise(std, count)``,
-``trpo_kl(limit)``.
+``squashed_log_prob(mean, log_std, action)``, ``gaussian_log_prob(mean, log_std, action)``, ``gaussian_noise(std,
+count)``, ``trpo_kl(limit)``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Prioritized replay.
 
 Adapters: ``sum_tree(leaves)`` returns an object with ``find(masses)``, ``total()`` and ``update(indices, values)``.
-``prioritized(capacity, alpha, beta)`` returns a buffer as ``replay`` does, with ``update(index, priorities)``, whose samples
-also have ``index`` and ``weight``; ``slots(rows)`` gives the indices of the rows with these numbers, as a sample would.
+``prioritized(capacity, alpha, beta)`` returns a buffer as ``replay`` does, with ``update(index, priorities)``, whose
+samples also have ``index`` and ``weight``; ``slots(rows)`` gives the indices of the rows with these numbers, as a
+sample would.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What a replay buffer keeps.
 
-Adapters: ``replay(capacity, example, **options)`` returns an object with ``add(row)``, ``sample(n)``, ``size()`` and, if it
-can be saved, ``save(path)`` and ``load(path)``. ``sample`` returns arrays: ``obs``, ``act``, ``rew``, ``terminal`` (no
-bootstrapping from ``obs_next``) and ``obs_next``; ``example`` is a row with the shapes and dtypes. The option ``compact``
-asks for the variant that stores no observation twice, with ``time_limits`` if rows are truncated, and ``stack`` for stacks of that many frames, oldest first.
-``her(capacity, example, reward, episode_length)`` returns the same for rows with goals, and ``sequences(capacity, length)`` with
-``sample(n)`` of lists of rows. ``hostile_file(folder, payload)`` writes a file with an object in it, and returns a
-function that loads it with the library's defaults.
+Adapters: ``replay(capacity, example, **options)`` returns an object with ``add(row)``, ``sample(n)``, ``size()`` and,
+if it can be saved, ``save(path)`` and ``load(path)``. ``sample`` returns arrays: ``obs``, ``act``, ``rew``,
+``terminal`` (no bootstrapping from ``obs_next``) and ``obs_next``; ``example`` is a row with the shapes and dtypes.
+The option ``compact`` asks for the variant that stores no observation twice, with ``time_limits`` if rows are
+truncated, and ``stack`` for stacks of that many frames, oldest first. ``her(capacity, example, reward,
+episode_length)`` returns the same for rows with goals, and ``sequences(capacity, length)`` with ``sample(n)`` of
+lists of rows. ``hostile_file(folder, payload)`` writes a file with an object in it, and returns a function that loads
+it with the library's defaults.
 """
 
 from __future__ import annotations
@@ -267,7 +268,7 @@ def loading_runs_code(library: Any) -> Any:
         return {"ran": target.exists()}
 
 
-# -- hindsight and sequences ----------------------------------------------------------------------------------------------
+# -- hindsight and sequences ------------------------------------------------------------------------------------------
 
 
 def goal_row(episode: int, time: int, last: bool) -> Row:

@@ -1,9 +1,9 @@
 """Advantages and n-step returns.
 
 Adapters: ``gae(rew, value, value_next, terminated, truncated, gamma, gae_lambda)`` of ``(time, environment)`` arrays
-returns the advantages. ``value_next`` is the value of the observation that a step led to, also at the end of an episode.
-``nstep(capacity, rows, n_step, gamma, value, prioritized)`` stores rows of one environment, and returns pairs of an
-observation and its target, where ``value`` gives the values of an array of observations.
+returns the advantages. ``value_next`` is the value of the observation that a step led to, also at the end of an
+episode. ``nstep(capacity, rows, n_step, gamma, value, prioritized)`` stores rows of one environment, and returns
+pairs of an observation and its target, where ``value`` gives the values of an array of observations.
 """
 
 from __future__ import annotations
