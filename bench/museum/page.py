@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from bench.museum import operations
 from bench.museum.case import ABSENT, REFUSES, RIGHT, WRONG, Case, Either, address
 from bench.museum.cases import AREAS, CASES
 from bench.museum.run import COLUMNS
@@ -27,6 +29,9 @@ answer, run against rlfast and {peers} other libraries: {cases} cases.
 called through its public interface, with the options that it documents for the case, by an adapter in
 `bench/museum/adapters` that does not know which case it runs. `make museum` runs everything again: each library in its
 own environment, each case in its own process. If an answer looks unfair, the adapter may be wrong: please report it.
+
+In the data, `ends` has one letter for each step (`T` terminated, `t` truncated, `.` neither), and observation `n` is
+followed by observation `n + 1`.
 """
 
 
@@ -85,15 +90,23 @@ def area(title: str, cases: tuple[Case, ...], libraries: dict[str, Any]) -> Iter
         yield from details(case, some)
 
 
+def purpose(case: Case) -> str:
+    """The first paragraph of the docstring of a case's operation."""
+    return (
+        " ".join(inspect.getdoc(getattr(operations, case.operation)).split("\n\n")[0].split())
+        .split(":param")[0]
+        .replace("``", "`")
+    )
+
+
 def details(case: Case, libraries: dict[str, Any]) -> Iterator[str]:
-    yield f"#### {case.title} {{#{case.id}}}"
+    yield f'<a id="{case.id}"></a>'
+    yield ""
+    yield f"**{case.title}**"
     yield ""
     given = ", ".join(f"{key}={shown(value)}" for key, value in case.given.items())
-    yield f"`{case.operation}({given})` gives {code(case.right)}" + (
-        ", or a clear error." if case.refusing_is_right else "."
-    )
-    if case.note:
-        yield case.note
+    refused = ", or a clear error" if case.refusing_is_right else ""
+    yield f"{purpose(case)} `{case.operation}({given})` gives {code(case.right)}{refused}. {case.note}".rstrip()
     yield ""
     lines = 0
     for name, library in libraries.items():

@@ -124,7 +124,11 @@ def wide_step(envs: int) -> Any:
 
 
 def random_actions(environment: Any, steps: int) -> None:
-    vectors = make([lambda: environment])
+    random_actions_of_a_mode(environment, steps, "next")
+
+
+def random_actions_of_a_mode(environment: Any, steps: int, mode: str) -> None:
+    vectors = make([lambda: environment], mode)
     vectors.reset()
     while environment.seen < steps:
         vectors.step(vectors.action_space.sample())

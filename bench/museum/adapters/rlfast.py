@@ -197,6 +197,12 @@ def trpo_kl(limit: float) -> float:
     return float(stats.kl.mean)
 
 
+def random_actions_of_a_mode(environment: Any, steps: int, mode: str) -> None:
+    vector = env.DummyVectorEnv([lambda: environment], autoreset_mode=MODES[mode])
+    policy = RandomPolicy(action_space=environment.action_space)
+    data.Collector(policy, vector, data.VectorReplayBuffer(steps, 1)).collect(n_step=steps, random=True)
+
+
 def mean_return(makers: list[Any], episodes: int) -> float:
     """Collector.evaluate, whose documentation says why it is not ``collect(n_episode)``."""
     collector = data.Collector(Constant(Counter(), 0), env.DummyVectorEnv(makers))

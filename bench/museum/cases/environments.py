@@ -11,7 +11,7 @@ INTENDED_SHARED = (
 CASES = (
     Case(
         "rows",
-        "A learner's rows end in final observations, and begin anew with the first of an episode",
+        "A learner's rows end in the final observation at a time limit, and begin anew with the first of an episode",
         ("vwxyzjn/cleanrl#499", "automl/Mighty#108", "Farama-Foundation/Gymnasium#694"),
         "rows_played",
         {"lengths": [3], "end": "t", "steps": 8},
@@ -19,7 +19,7 @@ CASES = (
     ),
     Case(
         "rows-terminated",
-        "So they do at terminal states",
+        "A learner's rows end in the terminal observation, and begin anew with the first of an episode",
         ("vwxyzjn/cleanrl#499",),
         "rows_played",
         {"lengths": [3], "end": "T", "steps": 8},
@@ -27,7 +27,7 @@ CASES = (
     ),
     Case(
         "rows-different-lengths",
-        "So they do if environments end at different times",
+        "Rows are right if environments end at different times",
         ("vwxyzjn/cleanrl#499",),
         "rows_played",
         {"lengths": [2, 3], "end": "t", "steps": 6},
@@ -35,7 +35,7 @@ CASES = (
     ),
     Case(
         "rows-workers",
-        "So they do in worker processes",
+        "Rows are right if environments run in worker processes",
         ("Farama-Foundation/Gymnasium#694",),
         "rows_played",
         {"lengths": [3, 3], "end": "t", "steps": 8, "workers": True},
@@ -77,7 +77,7 @@ CASES = (
     ),
     Case(
         "shared-observations-same-step",
-        "It may do so in the mode “same step”",
+        "An environment may write all its observations into one array, in the mode “same step”",
         ("Farama-Foundation/Gymnasium#1132", "Farama-Foundation/Gymnasium#1715"),
         "rows_played",
         {"lengths": [3], "end": "t", "steps": 8, "shared": True, "mode": "same"},
@@ -86,7 +86,7 @@ CASES = (
     ),
     Case(
         "shared-observations-workers",
-        "It may do so in worker processes",
+        "An environment may write all its observations into one array, in a worker process",
         ("Farama-Foundation/Gymnasium#1132", "Farama-Foundation/Gymnasium#1715"),
         "rows_played",
         {"lengths": [3, 3], "end": "t", "steps": 8, "shared": True, "mode": "same", "workers": True},
@@ -112,7 +112,7 @@ CASES = (
     ),
     Case(
         "statistics-same-step",
-        "So they do in the mode “same step”",
+        "Statistics report the returns and lengths of all episodes in the mode “same step”",
         ("Farama-Foundation/Gymnasium#1624",),
         "episode_statistics",
         {"mode": "same", "lengths": [3, 3], "steps": 9},
@@ -129,7 +129,7 @@ CASES = (
     ),
     Case(
         "reward-statistics-same-step",
-        "So it does in the mode “same step”",
+        "A normaliser of rewards counts each reward once in the mode “same step”",
         ("Farama-Foundation/Gymnasium#1668",),
         "reward_statistics",
         {"mode": "same", "length": 4, "steps": 12, "envs": 2},
@@ -145,7 +145,7 @@ CASES = (
     ),
     Case(
         "worker-exits",
-        "So it does if an environment ends its process",
+        "If an environment ends its process, the next step says so",
         ("neumovelab/myoassist#35", "openai/gym#3281"),
         "failing_environment",
         {"how": "exits", "envs": 2},
@@ -201,6 +201,14 @@ CASES = (
         [[0, 0], [0, 0.5], [1, 2]],
     ),
     Case(
+        "infos-while-collecting",
+        "Infos that change their type do not stop collecting",
+        ("thu-ml/tianshou#582", "Farama-Foundation/Minari#191"),
+        "infos_while_collecting",
+        {"infos": [0, 0.5, None, "text"]},
+        {"rows": 8},
+    ),
+    Case(
         "many-environments",
         "There may be more than 255 environments",
         ("sail-sg/envpool#152",),
@@ -214,6 +222,14 @@ CASES = (
         ("DLR-RM/stable-baselines3#1295", "DLR-RM/stable-baselines3#2241"),
         "actions_of_the_space",
         {"space": "Discrete(5, start=3)", "steps": 60, "how": "random"},
+        {"outside": [], "enough": True},
+    ),
+    Case(
+        "random-actions-next-step",
+        "Random exploration respects the start of a Discrete space in the mode “next step”",
+        ("DLR-RM/stable-baselines3#1295",),
+        "random_actions_in_mode",
+        {"space": "Discrete(5, start=3)", "steps": 60, "mode": "next"},
         {"outside": [], "enough": True},
     ),
     Case(

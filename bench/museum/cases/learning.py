@@ -15,7 +15,7 @@ CASES = (
     ),
     Case(
         "moments-far-from-zero",
-        "So they are if the mean is far from zero",
+        "The mean and variance of a stream are right if its mean is far from zero",
         ("DLR-RM/stable-baselines3#1953",),
         "moments_of",
         {"parts": [500, 500], "offset": 300.0},
@@ -31,7 +31,7 @@ CASES = (
     ),
     Case(
         "one-row",
-        "So is a stream of one row",
+        "A stream of one row is normalised to finite numbers",
         ("DLR-RM/rl-baselines3-zoo#111",),
         "normalized_constant",
         {"count": 1},
@@ -97,7 +97,7 @@ CASES = (
     ),
     Case(
         "squashed-log-probability-one",
-        "So is that of 1, which float32 rounds to",
+        "The log-probability of the action 1, which float32 rounds to, is finite",
         ("thu-ml/tianshou#332",),
         "squashed_density",
         {"action": 1.0},

@@ -56,7 +56,7 @@ CASES = (
     ),
     Case(
         "final-observation-plain",
-        "So does storing both",
+        "Storing both observations keeps the final one of a truncated episode",
         ("DLR-RM/stable-baselines3#934",),
         "stored",
         {"capacity": 8, "ends": "..t.t.", "field": "obs_next", "final": 100.0},
@@ -64,7 +64,7 @@ CASES = (
     ),
     Case(
         "final-observation-dict",
-        "So does storing observations that are dicts once",
+        "Storing each observation once keeps the final one if observations are dicts",
         ("DLR-RM/stable-baselines3#934",),
         "stored",
         {"capacity": 8, "ends": "..t.t.", "field": "obs_next", "final": 100.0, "compact": True, "as_dict": True},
@@ -126,6 +126,7 @@ CASES = (
         "dtype_kept",
         {"field": "obs", "dtype": "uint8", "values": [[0, 7], [255, 3]]},
         {"dtype": "uint8", "values": [[0, 7], [255, 3]]},
+        note="d3rlpy stores bytes, but its samples are float32, as are those of all other dtypes.",
     ),
     Case(
         "dtype-float64",
@@ -191,7 +192,7 @@ CASES = (
     ),
     Case(
         "frames-compact",
-        "So they do if each is stored once",
+        "Frames that are stored once come back as they were, also across the seam",
         ("DLR-RM/stable-baselines3#1503",),
         "frames_kept",
         {"capacity": 13, "count": 21, "kind": "noise", "compact": True},

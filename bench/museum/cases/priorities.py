@@ -58,7 +58,7 @@ CASES = (
     ),
     Case(
         "tree-duplicates",
-        "Of an update that names a leaf twice, the last value counts",
+        "If an update names a leaf twice, the last value counts",
         ("instadeepai/flashbax#58",),
         "tree_update",
         {"leaves": [1.0] * 8, "index": [5, 5], "values": [1.0, 9.0]},
@@ -75,7 +75,7 @@ CASES = (
     ),
     Case(
         "draws-odd-capacity",
-        "So they are if the capacity is no power of two",
+        "Rows are drawn in proportion to their priorities if the capacity is no power of two",
         ("vwxyzjn/cleanrl#546",),
         "draws",
         {"priorities": [4, 1, 1, 2, 2]},
@@ -102,7 +102,7 @@ CASES = (
     ),
     Case(
         "alpha-once-new",
-        "It is applied once to a new row, whose priority is the greatest so far",
+        "The exponent alpha is applied once to a new row, whose priority is the greatest so far",
         ("pytorch/rl#3925", "pytorch/rl#4014"),
         "draws",
         {"priorities": [4, 4, 16, 4], "alpha": 0.5, "more": 1},
@@ -132,7 +132,7 @@ CASES = (
     ),
     Case(
         "duplicates",
-        "Of an update that names a row twice, the last priority counts",
+        "If an update names a row twice, the last priority counts",
         ("instadeepai/flashbax#58",),
         "draws",
         {"priorities": [1, 1, 1, 1], "index": [2, 2], "values": [50.0, 7.0]},
@@ -159,7 +159,7 @@ CASES = (
     ),
     Case(
         "priority-infinite",
-        "So is one of infinity",
+        "A priority of infinity is refused and changes nothing",
         ("cpnota/autonomous-learning-library#106",),
         "refused_priorities",
         {"priorities": [1, 1, 1, 1], "bad": INF},
@@ -186,7 +186,7 @@ CASES = (
     ),
     Case(
         "late-update-turn",
-        "Neither do they after a whole turn of the ring",
+        "Priorities that arrive after most of the ring was overwritten reach the rows that are left",
         ("pytorch/rl#4041",),
         "late_update",
         {"capacity": 4, "more": 3, "priority": 100.0},
@@ -203,8 +203,8 @@ CASES = (
         tolerance=0.01,
     ),
     Case(
-        "weights-alpha",
-        "So they are with an exponent alpha",
+        "weights-beta",
+        "Importance weights have the exponent beta",
         ("takoika/PrioritizedExperienceReplay#1", "MorvanZhou/Reinforcement-learning-with-tensorflow#171"),
         "weights",
         {"priorities": [1, 16], "beta": 0.5},

@@ -21,7 +21,7 @@ CASES = (
     ),
     Case(
         "gae-truncation-last",
-        "So they do if the roll-out ends with the episode",
+        "Advantages bootstrap from the final observation if the roll-out ends with the episode",
         ("vwxyzjn/cleanrl#457", "leggedrobotics/rsl_rl#151"),
         "advantages",
         {**GAE, "rew": [[1.0, 1.0]], "value": [[0.5, 0.5]], "ends": [".t"], "value_next": [[0.5, 10.0]]},
@@ -218,7 +218,7 @@ CASES = (
     ),
     Case(
         "ppo-remainder-of-one",
-        "Neither does a last minibatch of one row",
+        "A last minibatch of one row does not make the weights of PPO NaN",
         ("DLR-RM/stable-baselines3#325", "DLR-RM/stable-baselines3#1028"),
         "ppo_with_a_batch_of_one",
         {"steps": 3, "batch_size": 2},

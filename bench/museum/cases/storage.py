@@ -77,7 +77,7 @@ CASES = (
     ),
     Case(
         "goals-wrapped",
-        "So they do after the ring has overwritten the beginning of an episode",
+        "Hindsight goals are right after the ring has overwritten the beginning of an episode",
         ("thu-ml/tianshou#811", "DLR-RM/stable-baselines3#234"),
         "hindsight",
         {"capacity": 15, "lengths": [10, 10]},
@@ -85,7 +85,7 @@ CASES = (
     ),
     Case(
         "goals-long-episode",
-        "So they do if the running episode is longer than the ring",
+        "Hindsight goals are right if the running episode is longer than the ring",
         ("DLR-RM/stable-baselines3#234",),
         "hindsight",
         {"capacity": 6, "lengths": [3, 20], "last_is_running": True},
@@ -94,7 +94,7 @@ CASES = (
     ),
     Case(
         "goals-many-episodes",
-        "So they do after many turns of the ring",
+        "Hindsight goals are right after many turns of the ring",
         ("thu-ml/tianshou#811",),
         "hindsight",
         {"capacity": 20, "lengths": [5, 8, 3, 9, 4, 7, 6, 8]},

@@ -13,7 +13,7 @@ from bench.museum.operations.environments import shown
 from bench.museum.operations.rows import needs
 from bench.museum.operations.scripted import Counter
 
-__all__ = ["collected_rows", "evaluation"]
+__all__ = ["collected_rows", "evaluation", "infos_while_collecting"]
 
 
 def evaluation(library: Any, *, lengths: list[int], rewards: list[float], episodes: int) -> Any:
@@ -28,3 +28,9 @@ def collected_rows(library: Any, *, length: int, counts: list[int]) -> Any:
     """The rows of several collects, as "obs>obs_next"."""
     rows = needs(library, "collected")([partial(Counter, length=length, end="T")], counts)
     return shown([(obs, after, 0.0, False, False) for obs, after in rows])
+
+
+def infos_while_collecting(library: Any, *, infos: list[Any]) -> Any:
+    """The number of rows that are collected of an environment whose infos change their type."""
+    make = partial(Counter, length=100, infos=infos)
+    return {"rows": len(needs(library, "collected")([make], [2 * len(infos)]))}

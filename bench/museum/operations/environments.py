@@ -26,6 +26,7 @@ __all__ = [
     "infos_that_differ",
     "many_environments",
     "own_resets",
+    "random_actions_in_mode",
     "random_state",
     "reward_statistics",
     "rows_played",
@@ -146,6 +147,13 @@ def actions_of_the_space(library: Any, *, space: str, steps: int, how: str) -> A
     """
     environment = Strict(SPACES[space]())
     needs(library, f"{how}_actions")(environment, steps)
+    return {"outside": environment.outside[:1], "enough": environment.seen >= steps}
+
+
+def random_actions_in_mode(library: Any, *, space: str, steps: int, mode: str) -> Any:
+    """The first action of random exploration that is not in its space, with one of Gymnasium's autoreset modes."""
+    environment = Strict(SPACES[space]())
+    needs(library, "random_actions_of_a_mode")(environment, steps, mode)
     return {"outside": environment.outside[:1], "enough": environment.seen >= steps}
 
 
