@@ -37,7 +37,7 @@ from torchrl.objectives.value import GAE
 
 from bench.museum.adapters import DoesNotApply, Slots
 from bench.museum.operations.agents import as_aec
-from bench.museum.operations.rows import Row
+from bench.museum.operations.rows import Row, episodes
 from bench.museum.operations.scripted import Counter, Starts
 
 TENSOR_INDICES = True
@@ -100,7 +100,7 @@ class Buffer(Slots):
         return found if weight is None else {**found, "weight": weight.numpy()}
 
     def update(self, index: Any, priorities: Any) -> None:
-        self.buffer.update_priority(torch.as_tensor(index), torch.as_tensor(priorities))
+        self.buffer.update_priority(torch.as_tensor(index), torch.as_tensor(priorities, dtype=torch.float32))
 
     def size(self) -> int:
         return len(self.buffer)
@@ -131,13 +131,22 @@ def prioritized(capacity: int, alpha: float, beta: float) -> Buffer:
 def nstep(capacity: int, rows: list[Row], n_step: int, gamma: float, value: Any, prioritized: bool) -> Any:
     if np.isnan(value(np.array([row.obs_next[0] for row in rows]))).any():
         raise DoesNotApply("loss modules compute the target")
-    options = {"storage": LazyTensorStorage(capacity), "transform": MultiStepTransform(n_step, gamma), "batch_size": 1}
+    # The transform keeps the last rows until others follow, so an episode of other numbers goes after them.
+    others = episodes("." * (n_step + 1), first=5000)
+    options = {
+        "storage": LazyTensorStorage(capacity + n_step + 1),
+        "transform": MultiStepTransform(n_step, gamma),
+        "batch_size": 1,
+    }
     if prioritized:
         buffer: Any = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, priority_key="td_error", **options)
     else:
         buffer = TensorDictReplayBuffer(**options)
-    buffer.extend(torch.stack([as_td(row) for row in rows]))
-    batch = buffer.sample(64 * capacity)
+    if not (rows[-1].terminated or rows[-1].truncated):
+        others = []  # the episode still runs: its last rows have to wait
+    buffer.extend(torch.stack([as_td(row) for row in [*rows, *others]]))
+    batch = buffer.sample(64 * (capacity + n_step))
+    batch = batch[batch["observation"].ravel() < 5000]
     terminal = batch["next", "terminated"].numpy().ravel()
     discount = batch["gamma"].numpy().ravel() * (1 - terminal)
     target = batch["next", "reward"].numpy().ravel() + discount * value(batch["next", "observation"].numpy().ravel())

@@ -178,7 +178,7 @@ CASES = (
     ),
     Case(
         "global-random-state",
-        "Seeding and stepping environments leaves the global random generators alone",
+        "Making, seeding and stepping environments leaves the global random generators alone",
         ("hill-a/stable-baselines#675",),
         "random_state",
         {"seed": 3},

@@ -69,7 +69,7 @@ CASES = (
     ),
     Case(
         "goals-same-episode",
-        "Hindsight goals come from the row's own episode, from later steps, and the reward is that of the new goal",
+        "Hindsight goals come from the row's own episode, from no earlier step, and the reward is that of the new goal",
         ("thu-ml/tianshou#1542", "DLR-RM/stable-baselines3#234"),
         "hindsight",
         {"capacity": 60, "lengths": [10, 20, 7]},

@@ -304,7 +304,7 @@ def faults_of_goals(batch: dict[str, Any], reached_goals: set[tuple[int, int]]) 
         found.add("some goals are new")
         if goal[0] != own[0]:
             found.add("a goal of another episode")
-        elif goal[1] <= own[1]:
+        elif goal[1] < own[1]:
             found.add("a goal of the past")
         if (round(float(goal[0])), round(float(goal[1]))) not in reached_goals:
             found.add("a goal that was never reached")
@@ -321,7 +321,7 @@ def hindsight(library: Any, *, capacity: int, lengths: list[int], last_is_runnin
         for time in range(length):
             ends = time == length - 1 and not (last_is_running and episode == len(lengths))
             buffer.add(goal_row(episode, time, ends))
-            reached.add((episode, time + 1))
+            reached |= {(episode, time), (episode, time + 1)}
     return sorted(faults_of_goals(buffer.sample(2000), reached))
 
 
