@@ -88,8 +88,7 @@ class CachedReplayBuffer(ReplayBufferManager):
         index, start = index.copy(), start.copy()
         for place in np.flatnonzero(length):
             moved = self._move(ids[place])
-            first = -min(length[place], len(moved))  # an episode before it may have waited, after an interrupt
-            start[place], index[place] = (moved[first], moved[-1]) if len(moved) else (-1, -1)
+            start[place], index[place] = (moved[0], moved[-1]) if len(moved) else (-1, -1)
         return index, episode_return, length, start
 
     def _add_one_by_one(self, batch: Batch, ids: Index) -> Added:
