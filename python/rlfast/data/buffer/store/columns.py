@@ -60,10 +60,12 @@ class Columns:
     :param storage: where rows are: see :class:`rlfast.data.ReplayBuffer`.
     :ivar plain: whether all columns are in the engine.
     :ivar quick: whether, moreover, rows need no conversion before the engine gets them.
+    :ivar seen: whether columns were seen: once there are some, they stay.
     """
 
     plain: bool
     quick: bool
+    seen: bool
 
     def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
         self.config = config
@@ -103,6 +105,7 @@ class Columns:
         """Sets what the engine does not know of its columns: groups without leaves, and warnings."""
         self._groups, self._oddities = frozenset(schema.groups), schema.oddities
         self._known: Known | None = None
+        self.seen = bool(schema)
         self._update_flags()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -137,6 +140,7 @@ class Columns:
             schema.extend(Schema(groups=set(groups)))
             last = {("obs", *path[1:]): arrays[path] for path in finals}
             self._known = known = Known(version, groups, schema, arrays, objects, last)
+            self.seen = bool(schema)
             self._update_flags()
         return known
 

@@ -40,7 +40,7 @@ def batch(rows: RowRange, index: Any) -> Batch:
 
     :raises IndexError: if a row is out of range, or ``index`` is not an index.
     """
-    if rows.config.relabel is None and not rows.core.prioritized and _is_resolved(rows, index):
+    if rows.direct and _is_resolved(rows, index):
         try:
             return wrap(fields(rows, index))
         except IndexError:
@@ -94,13 +94,13 @@ def _joined(rows: RowRange, index: Any, given: dict[str, Any], later: Index, nam
 
 
 def _joined_at(rows: RowRange, here: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
-    if not rows.store.schema:
+    if not rows.store.seen and not rows.store.schema:
         return wrap(_no_rows() | given)
     order = rows.store.fields
     found = fields(rows, here, [name for name in order if name not in given and name not in names])
     found |= fields(rows, later, list(names)) | given
     batch = {name: found.pop(name) for name in order}
-    if rows.core.prioritized:
+    if not rows.direct and rows.core.prioritized:
         batch["weight"] = priorities.weights(rows, here)
     return wrap(batch | found)
 
@@ -120,12 +120,12 @@ def fields(
     :param out: arrays to be filled, by name.
     """
     store = rows.store
-    if not store.schema and here.size == 0:
+    if not store.seen and not store.schema and here.size == 0:
         return _no_rows()
     found = store.take(here, keys, rows.stack_num if stack_num is None else stack_num, out)
     if rows.config.relabel is not None:
         rows.config.relabel.apply(here, rows.core.goals(here), found, store.take)
-    if keys is None and rows.core.prioritized:
+    if keys is None and not rows.direct and rows.core.prioritized:
         found["weight"] = priorities.weights(rows, here)
     return found
 

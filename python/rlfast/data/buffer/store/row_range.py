@@ -9,6 +9,7 @@ import numpy as np
 from rlfast import _core
 from rlfast._core import Replay, carry
 from rlfast.data.buffer.options.config import Config
+from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.buffer.store.store import Index, Store
 from rlfast.utils.arguments.checks import check_copyable
 
@@ -26,6 +27,7 @@ class RowRange:
     :ivar only_ring: the ring for calls of the engine; None if these are all rows of the store.
     :ivar base: the number of the first row in the store.
     :ivar stack_num: number of frames of stacks that are read.
+    :ivar direct: whether rows are read as they are stored: without goals and without weights.
     """
 
     def __init__(self, store: Store, ring: int | None) -> None:
@@ -38,6 +40,7 @@ class RowRange:
         self.base = 0 if ring is None else store.offsets[ring]
         self.maxsize = store.core.total if ring is None else store.capacities[ring]
         self.stack_num = store.config.stack_num
+        self.direct = store.config.relabel is None and not isinstance(store.config.sampler, Prioritized)
 
     def __len__(self) -> int:
         return len(self.core) if self.whole else int(self.core.sizes()[self.ring])

@@ -214,7 +214,7 @@ class Store(Columns):
 
         :raises KeyError: if nothing was added yet.
         """
-        if not self.schema:
+        if not self.seen and not self.schema:
             raise KeyError("obs: nothing has been added to this buffer yet")
         if self.plain:
             try:
@@ -228,7 +228,7 @@ class Store(Columns):
     ) -> dict[str, Any]:
         fields = self.core.take(rows, keys, stack_num, out)
         depth = self.core.stack_num if stack_num is None else stack_num
-        for path, column in self.objects.items():
+        for path, column in self.known().objects.items():
             self._insert(fields, path, column, rows, keys, depth)
         for key, leaves in self.assigned.items():
             if keys is None or key in keys:
