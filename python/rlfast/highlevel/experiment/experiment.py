@@ -6,7 +6,7 @@ import pickle
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -24,9 +24,11 @@ from rlfast.experiment.build import Parts, build
 from rlfast.experiment.declaration import PICKLE, Declaration
 from rlfast.experiment.environments import env_seed, seed_envs
 from rlfast.experiment.run import ConfigError, train
+from rlfast.experiment.run_dir import check_env, replace_file
 from rlfast.highlevel.agent import AgentFactory
 from rlfast.highlevel.config import SamplingConfig
-from rlfast.highlevel.env import EnvFactory, Environments, EnvMode, environments_of
+from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, Environments, EnvMode, environments_of
+from rlfast.highlevel.experiment.description import NotPlainError, describe, restore
 from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
 from rlfast.highlevel.module.core import TDevice
 from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
@@ -63,7 +65,9 @@ class ExperimentConfig:
     log_file_enabled: bool = True
     """Whether log messages are written to a file there."""
     policy_persistence_mode: PolicyPersistence.Mode = PolicyPersistence.Mode.POLICY
-    """What is saved of the best policy, beside the checkpoint of the newest."""
+    """The name of the file of the best policy, beside the checkpoint of the newest."""
+    allow_pickle: bool = False
+    """Whether a policy that an older version pickled may be restored, which runs code that its file names."""
 
 
 @dataclass
@@ -113,6 +117,8 @@ class _Declared(Declaration):
         if not self._experiment.config.persistence_enabled:
             return  # the folder is deleted at the end, and the experiment need not be one that can be pickled
         self._experiment.save(str(run_dir))
+        if self.beyond:  # to resume it, the command line needs the objects
+            (run_dir / PICKLE).write_bytes(self._experiment._pickled())  # noqa: SLF001
         if self._experiment.config.log_file_enabled:
             path = run_dir / Experiment.LOG_FILENAME
             path.write_text(self._experiment.pprints() + "\n")
@@ -158,7 +164,8 @@ class _Declared(Declaration):
 
     def persistence(self, *, enabled: bool) -> PolicyPersistence:
         group = PersistenceGroup(*self.envs.persistence, enabled=enabled)
-        return PolicyPersistence(group, enabled, self._experiment.config.policy_persistence_mode)
+        config = self._experiment.config
+        return PolicyPersistence(group, enabled, config.policy_persistence_mode, allow_pickle=config.allow_pickle)
 
     def make(self) -> Parts:
         """Returns the parts of the experiment, for a script or to watch the policy; the world has most of them."""
@@ -193,6 +200,19 @@ class _Declared(Declaration):
         return as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
 
 
+def _read(path: Path) -> Experiment:
+    try:
+        experiment = restore(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged, or of another version: {summary(error)}") from error
+    names = {field.name for field in fields(Experiment)}
+    if not isinstance(experiment, Experiment) or {*vars(experiment)} != names:
+        raise ValueError(f"{path} is damaged, or of another version: it describes a {type(experiment).__name__}")
+    if not isinstance(experiment.config, ExperimentConfig):
+        raise ValueError(f"{path} is damaged, or of another version: its settings are no ExperimentConfig")
+    return experiment
+
+
 def _class_of(part: Any) -> str:
     return f"{type(part).__module__}.{type(part).__qualname__}"
 
@@ -211,6 +231,7 @@ class Experiment(ToStringMixin):
 
     LOG_FILENAME = "log.txt"
     EXPERIMENT_PICKLE_FILENAME = PICKLE
+    EXPERIMENT_FILENAME = "experiment.json"
 
     config: ExperimentConfig
     env_factory: EnvFactory
@@ -237,25 +258,55 @@ class Experiment(ToStringMixin):
         return _Declared(self, run_dir).config
 
     @classmethod
-    def from_directory(cls, directory: str, restore_policy: bool = True) -> Experiment:
-        """Returns the experiment of a folder that you trust: it is a pickle, and loading one runs code.
+    def from_directory(cls, directory: str, restore_policy: bool = True, *, allow_pickle: bool = False) -> Experiment:
+        """Returns the experiment of a folder.
+
+        ``experiment.json`` describes experiments of this package's parts. Those with objects of a script, and those of
+        older versions, are pickles.
 
         :param directory: the folder.
         :param restore_policy: whether running it begins with the policy of that folder.
+        :param allow_pickle: whether pickles are loaded, and modules imported that the environment's id names. That runs
+            code that the folder names: allow it only for folders that you trust.
+        :raises FileNotFoundError: if the folder has no experiment.
+        :raises ValueError: if it is damaged, or a pickle and ``allow_pickle`` is False.
         """
-        with Path(directory, cls.EXPERIMENT_PICKLE_FILENAME).open("rb") as file:
-            experiment: Experiment = pickle.load(file)  # noqa: S301 (the user's own)
+        path, pickled = Path(directory, cls.EXPERIMENT_FILENAME), Path(directory, cls.EXPERIMENT_PICKLE_FILENAME)
+        if path.is_file():
+            experiment = _read(path)
+        elif not pickled.is_file():
+            raise FileNotFoundError(f"{directory} has no {path.name} and no {pickled.name}: it holds no experiment")
+        elif not allow_pickle:
+            raise ValueError(
+                f"{pickled} is a pickle, and to load it runs code that it names: pass allow_pickle=True if you trust "
+                "where the folder comes from"
+            )
+        else:
+            with pickled.open("rb") as file:
+                experiment = pickle.load(file)  # noqa: S301 (allowed by the caller)
+        experiment.config.allow_pickle = allow_pickle  # whatever the file says
+        if isinstance(factory := experiment.env_factory, EnvFactoryRegistered):
+            check_env(Path(directory), str(vars(factory).get("task")), allow_import=allow_pickle)
         if restore_policy:
             experiment.config.policy_restore_directory = directory
         return experiment
 
     def save(self, directory: str) -> None:
-        """Pickles the experiment.
+        """Writes the experiment to a folder: as ``experiment.json`` if it consists of this package's parts, and else as
+        a pickle, ``experiment.pkl``.
 
         :param directory: the folder.
         :raises ConfigError: if a part cannot be pickled.
         """
-        Path(directory, self.EXPERIMENT_PICKLE_FILENAME).write_bytes(self._pickled())
+        name, content = self._written()
+        replace_file(Path(directory, name), content)
+
+    def _written(self) -> tuple[str, bytes]:
+        """Returns the name and the contents of the file of the experiment."""
+        try:
+            return self.EXPERIMENT_FILENAME, describe(self).encode()
+        except NotPlainError:
+            return self.EXPERIMENT_PICKLE_FILENAME, self._pickled()
 
     def _pickled(self) -> bytes:
         try:
@@ -274,7 +325,7 @@ class Experiment(ToStringMixin):
             raise ConfigError(f"policy_restore_directory={restored!r} has neither {best} nor a checkpoint")
         if not self.config.persistence_enabled:
             return None
-        self._pickled()
+        self._written()
         distinct = f"{datetime_tag()}-{token_hex(3)}"  # several may start in one second
         return Path(self.config.persistence_base_dir, name or self.name or distinct)
 
@@ -328,7 +379,9 @@ class Experiment(ToStringMixin):
         kept, restored = self._folder(experiment_name or run_name), self.config.policy_restore_directory
         with ExitStack() as held:
             folder = kept or Path(held.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)), "run")
-            replaces = self.config.train and not raise_error_on_dirname_collision and (folder / PICKLE).exists()
+            files = (folder / self.EXPERIMENT_FILENAME, folder / PICKLE)
+            is_ours = any(file.exists() for file in files)
+            replaces = self.config.train and not raise_error_on_dirname_collision and is_ours
             if replaces and restored and folder.samefile(restored):
                 raise ConfigError(f"{folder} has the policy to restore, and would be deleted: choose another name")
             declared, info = _Declared(self, folder, logger_run_id, folder if replaces else None), None
