@@ -1,7 +1,9 @@
 """Files of a run with correct checksums and wrong contents raise the documented error and change nothing."""
 
 import json
+import os
 import random
+import signal
 import zlib
 
 import numpy as np
@@ -268,7 +270,43 @@ def test_links_in_a_run_folder_are_not_written_through(run, tmp_path, monkeypatc
     assert not list(run.glob(".*"))
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "metrics.jsonl", "events"])
+LOGS = ["metrics.csv", "metrics.jsonl", "events"]
+READ = [*LOGS, "config.json", "checkpoint/checkpoint.json", "checkpoint/buffer.snapshot"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [*((name, "pipe") for name in READ), ("metrics.csv", "folder"), ("metrics.jsonl", "device")]
+)
+def test_what_is_no_file_is_refused_and_not_waited_for(run, capsys, name, kind):
+    path = next(run.glob("events*")) if name == "events" else run / name
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    signal.alarm(60)
+    assert end(capsys, "train", "--resume", run, "--max-steps", "60", "--no-progress") == 2
+    if name in ("config.json", "checkpoint/checkpoint.json"):
+        assert end(capsys, "eval", run, "--episodes", "1") == 2
+    if name == "metrics.csv":
+        assert end(capsys, "plot", run, "--out", run / "x.png") == 2
+    signal.alarm(0)
+    assert path.is_fifo() or path.is_dir() or path.is_symlink()
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_logs_with_other_names_are_refused(run, tmp_path, name):
+    path = next(run.glob("events*")) if name == "events" else run / name
+    (tmp_path / "elsewhere").hardlink_to(path)
+    kept = path.read_bytes()
+    with pytest.raises(ConfigError, match=r"has other names \(hard links\).* resume the copy"):
+        resume(run, max_steps=60)
+    assert (tmp_path / "elsewhere").read_bytes() == kept
+
+
+@pytest.mark.parametrize("name", LOGS)
 def test_logs_that_are_links_are_refused(run, tmp_path, name):
     path = next(run.glob("events*")) if name == "events" else run / name
     path.rename(tmp_path / "elsewhere")

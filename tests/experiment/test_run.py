@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from rlfast.cli.reporting import report
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy, save_checkpoint
@@ -418,6 +419,17 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tiny, run_dir, monkey
     assert result.env_step == 200
     assert "No space left" in result.unsaved
     assert parameter_hash(run_dir) == before
+
+
+def test_a_first_checkpoint_that_cannot_be_written_leaves_none(tiny, run_dir, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rlfast.experiment.checkpoint._write", full)
+    with pytest.warns(RunWarning, match="could not be written, and there is none before it: .*No space left"):
+        result = train(tiny(max_steps=44))
+    assert report(lambda: result) == 1
+    assert "No space left on device; and there is none before it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def report(run: Callable[[], RunResult]) -> int:
     """
     from rlfast.experiment.report.result import place
     from rlfast.experiment.run import ConfigError
+    from rlfast.experiment.training import what_is_left
 
     try:
         with warnings_as_sentences():
@@ -38,7 +39,8 @@ def report(run: Callable[[], RunResult]) -> int:
     config = result.config
     where = place(config, result.env_step)
     if result.unsaved is not None:
-        what = f"no checkpoint of {where} could be written: {result.unsaved}; the one before it stays"
+        left = what_is_left(result.run_dir)
+        what = f"no checkpoint of {where} could be written: {result.unsaved}; {left}"
         return complain(what, 130 if result.interrupted else 1)
     if result.interrupted:
         again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}" + " --allow-import" * (":" in config.env)

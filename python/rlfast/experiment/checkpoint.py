@@ -285,13 +285,13 @@ def _sync(folder: Path) -> None:
 def _open(given: Path | str) -> tuple[Path, dict[str, Any]]:
     """Returns the folder of the newest complete checkpoint, and its header."""
     folder = Path(given)
-    if not (folder / _HEAD).exists() and (old := folder.with_name(folder.name + ".old")).exists():
+    if not (folder / _HEAD).is_file() and (old := folder.with_name(folder.name + ".old")).exists():
         folder = old
+    if not (folder / _HEAD).is_file():  # a pipe would be waited for
+        raise FileNotFoundError(f"{folder} holds no checkpoint")
     try:
         head: dict[str, Any] = json.loads((folder / _HEAD).read_text())
         version = head["version"]
-    except (FileNotFoundError, NotADirectoryError):
-        raise FileNotFoundError(f"{folder} holds no checkpoint") from None
     except WRONG_DATA as error:
         raise ValueError(f"{folder / _HEAD} is damaged: {error!r}") from error
     if version != VERSION:

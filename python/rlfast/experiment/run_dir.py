@@ -206,15 +206,22 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def check_files(run_dir: Path) -> None:
-    """Checks that no log of a run is a symbolic link, as resuming changes logs in place.
+    """Checks that the logs of a run are files of its folder alone, as resuming changes logs in place.
 
     :param run_dir: the folder of the run.
-    :raises ValueError: if one is a symbolic link.
+    :raises ValueError: if one is a link, or something else than a file.
     """
     for pattern in ("metrics.csv*", "metrics.jsonl*", "events.out.tfevents.*"):
         for path in run_dir.glob(pattern):
             if path.is_symlink():
                 raise ValueError(f"{path} is a symbolic link, and going on would change what it leads to: put it there")
+            if not path.is_file():
+                raise ValueError(f"{path} is a folder, a pipe or a device: logs are files")
+            if path.stat().st_nlink > 1:
+                raise ValueError(
+                    f"{path} has other names (hard links), and going on would change these files: copy the folder with "
+                    "its contents, and resume the copy"
+                )
 
 
 def read_config(run_dir: str | os.PathLike[str]) -> RunConfig:
@@ -239,7 +246,7 @@ def read_beyond(run_dir: str | os.PathLike[str]) -> list[str]:
 
 def _read(run_dir: Path) -> tuple[RunConfig, list[str]]:
     path = run_dir / "config.json"
-    if not path.exists():
+    if not path.is_file():  # a pipe would be waited for
         raise FileNotFoundError(f"{run_dir} is no run folder: it has no config.json")
     try:
         content = json.loads(path.read_text())

@@ -52,8 +52,8 @@ class CheckpointSaver:
         except (OSError, ValueError) as error:  # a full disk, or weights that are NaN
             self.failure = str(error)
             warnings.warn(
-                f"the checkpoint of {place(self._config, trainer.env_step)} could not be written, the one before it "
-                f"stays: {error}",
+                f"the checkpoint of {place(self._config, trainer.env_step)} could not be written, "
+                f"{what_is_left(self.folder.parent)}: {error}",
                 RunWarning,
                 stacklevel=2,
             )
@@ -82,6 +82,15 @@ class CheckpointSaver:
         except ValueError:  # it is damaged, and replaced
             test = None
         return -math.inf if test is None else float(test["mean"])
+
+
+def what_is_left(run_dir: Path) -> str:
+    """Returns what a run has after a checkpoint could not be written, in words.
+
+    :param run_dir: the folder of the run.
+    """
+    left = any((run_dir / name).exists() for name in (CHECKPOINT, f"{CHECKPOINT}.old"))
+    return "the one before it stays" if left else "and there is none before it"
 
 
 def make_trainer(

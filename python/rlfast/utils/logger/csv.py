@@ -116,11 +116,13 @@ class _RowLogger(CheckpointLogger):
 
     def _whole_lines(self) -> list[str]:
         """Returns the lines of the file, without a last line that is incomplete."""
+        if not self.path.is_file():  # a pipe would be waited for
+            if self.path.exists():
+                raise self._damaged("it is no file")
+            return []
         try:
             with self.path.open(newline="") as file:
                 return [line for line in file if line.endswith("\n")]
-        except FileNotFoundError:
-            return []
         except UnicodeDecodeError as error:
             raise self._damaged(error) from error
 
@@ -232,7 +234,7 @@ class JSONLLogger(_RowLogger):
 
 def _drop_unfinished_line(path: Path) -> None:
     """Deletes an incomplete last line, which a killed process has left, so that the next row does not continue it."""
-    if path.exists():
+    if path.is_file():
         content = path.read_bytes()
         if (whole := content.rfind(b"\n") + 1) < len(content):
             os.truncate(path, whole)
