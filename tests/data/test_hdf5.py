@@ -121,7 +121,7 @@ def test_the_device_of_tensors(tmp_path):
     assert read(write(tmp_path / "x.h5", {"t": torch.ones(1)}), device="cpu")["t"].device.type == "cpu"
 
 
-@pytest.mark.parametrize("key", ["a/b", "", ".", "__data_type__", 1])
+@pytest.mark.parametrize("key", ["a/b", "", ".", "__data_type__", 1, "a\0b", "\0", "a\0"])
 def test_keys_that_hdf5_cannot_hold(tmp_path, key):
     with pytest.raises(ValueError, match="a key in an HDF5 file"):
         write(tmp_path / "x.h5", {key: 1})

@@ -184,7 +184,11 @@ class _Reader:
 
     def read(self, x: Any, depth: int) -> Any:
         check_once(x, self._seen, depth)
-        return self._read_dataset(x) if isinstance(x, self._h5py.Dataset) else self._read_group(x, depth)
+        if isinstance(x, self._h5py.Dataset):
+            return self._read_dataset(x)
+        if isinstance(x, self._h5py.Group):
+            return self._read_group(x, depth)
+        raise ValueError(f"{x.name} is neither a group nor a dataset")
 
     def _read_group(self, x: Any, depth: int) -> Any:
         values = dict(x.attrs.items())
@@ -229,6 +233,8 @@ def check_dataset(x: Any) -> None:
     """
     if not isinstance(x, require_h5py().Dataset):
         raise ValueError(f"{getattr(x, 'name', x)} is no dataset")
+    if x.shape is None:
+        raise ValueError(f"dataset {x.name} has no value")
     if x.is_virtual or x.external:
         raise ValueError(f"dataset {x.name} keeps its data in another file")
     if x.dtype.hasobject:

@@ -89,6 +89,8 @@ class TianshouSource(Source):
         """Returns the datasets of a group, in nested dicts; empty groups are left out."""
         h5py = require_h5py()
         found: dict[str, Any] = {}
+        if not isinstance(group, h5py.Group):
+            raise ValueError(f"{group.name} is no group")
         check_once(group, self._seen, depth)
         for key in group:
             value = member(group, key)
