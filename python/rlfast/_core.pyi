@@ -611,7 +611,8 @@ def collect(
     limit: tuple[str, Any],
     explore: tuple[float, int, Any] | None = None,
     draws: NDArray[np.float32] | None = None,
-    real: tuple[int, int | None, bool, bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None] | None = None,
+    real: tuple[int, int | None, bool, bool, bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None]
+    | None = None,
     uniform: tuple[int, Any] | None = None,
 ) -> tuple[
     NDArray[np.float32],
@@ -636,8 +637,9 @@ def collect(
     :param draws: clocks as for ``Network.choose``, ``[vector steps, ready, outputs]``, or for real actions standard
         normal numbers, ``[vector steps, ready, size]``.
     :param real: for real actions, the slots of means and of deviations (None for the means themselves), whether actions
-        are the hyperbolic tangents, whether environments receive them clipped to [-1, 1], and the least numbers that
-        they take and the widths of their ranges, ``[size]`` each, onto which these are stretched.
+        are the hyperbolic tangents, whether environments receive them clipped to [-1, 1], whether these are then
+        stretched to the environments' bounds, and these bounds, least and greatest numbers, ``[size]`` each, within
+        which the actions are kept; None for actions as they are.
     :param uniform: the number of actions, and what they are drawn from: a list with the bit generator of each
         environment, as :func:`integers_of_each` draws, or one for all, also those that are not ready, as
         :func:`uniform_below` draws.

@@ -4,11 +4,45 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from rlfast.data import Batch
+from rlfast.env.spaces.actions import at_shares
 from rlfast.policy import ActingPolicy
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.runtime.native import NotNativeError
 
 BOX = Box(np.array([0.0, 0.0], np.float32), np.array([5.0, 1.0], np.float32))
+
+
+BOX_DTYPES = [np.float16, np.float32, np.float64, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32, np.uint64]
+COUNTED = [
+    Discrete(3, dtype=np.int32),
+    Discrete(3, start=-4, dtype=np.int8),
+    MultiDiscrete([3, 2], dtype=np.int16, start=[5, -1]),
+    MultiDiscrete([[3, 2], [4, 5]], start=[[1, 0], [2, 3]]),
+    MultiBinary(4),
+    MultiBinary((2, 3)),
+]
+ONES = np.ones(3)
+
+
+def odd_boxes(dtype):
+    """Boxes whose sums and differences are rounded, and the widest that there are."""
+    rng = np.random.default_rng(np.dtype(dtype).num)
+    if np.dtype(dtype).kind == "f":
+        most = min(float(np.finfo(dtype).max), 1.5e38)
+        bounds = [
+            ([-most, -most, 0.0], [most / 2, most, most]),
+            ([-0.0, 2.0, -1e-3], [0.0, 7.0, 1e-3]),
+            ([-1.3812797, 0.1, -10.3], [0.82177013, 0.3, 1000.7]),
+            *(np.sort(rng.normal(scale=[1.0, 10.0, 0.1], size=(2, 3)), axis=0) for _ in range(40)),
+        ]
+    else:
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        bounds = [
+            ([least, 3, most], [least + 1, 3, most]),
+            ([least // 2 + 1, 0, 7], [most // 3, 1, 100]),
+            ([least] * 3, [most] * 3),
+        ]
+    return [Box(np.array(low, dtype), np.array(high, dtype), dtype=dtype, seed=0) for low, high in bounds]
 
 
 class Mirror(ActingPolicy):
@@ -136,6 +170,70 @@ class TestMapAction:
         policy.map_action_inverse(act)
         assert act.tolist() == [5.0, -5.0]
 
+    @pytest.mark.parametrize("dtype", BOX_DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+    @pytest.mark.parametrize("method", ["clip", "tanh", None])
+    def test_actions_are_elements_of_the_box(self, dtype, method):
+        rng = np.random.default_rng(0)
+        for space in odd_boxes(dtype):
+            inner = np.stack([-ONES, ONES, -0.0 * ONES, rng.uniform(-1, 1, ONES.shape)])
+            for act in (inner, inner.astype(np.float32), inner.astype(np.float16), np.rint(inner).astype(np.int64)):
+                policy = Mirror(action_space=space, action_scaling=True, action_bound_method=method)
+                mapped = policy.map_action(act)
+                assert mapped.dtype == space.dtype
+                assert all(space.contains(one) for one in mapped), (space, act)
+                if method != "tanh":
+                    assert mapped[0] == pytest.approx(space.low, rel=1e-6, abs=1e-6)
+                    assert mapped[1] == pytest.approx(space.high, rel=1e-6, abs=1e-6)
+                if method is not None:  # beyond 1, and without scaling
+                    unscaled = Mirror(action_space=space, action_bound_method=method)
+                    mapped = [*policy.map_action(5 * act), *unscaled.map_action(5 * act)]
+                    assert all(space.contains(one) for one in mapped), (space, act)
+                assert space.contains(policy.compute_action(act[3]))
+
+    @pytest.mark.parametrize("dtype", BOX_DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+    def test_samples_of_the_box_come_back(self, dtype):
+        rng = np.random.default_rng(0)
+        for space in odd_boxes(dtype):
+            policy = Mirror(action_space=space, action_scaling=True)
+            samples = at_shares(space, rng.uniform(size=(20, 3)))  # Gymnasium cannot sample the widest ones
+            act = np.stack([space.low, space.high, *samples])
+            back = policy.map_action(policy.map_action_inverse(act))
+            width = space.high.astype(float) - space.low.astype(float)
+            assert (np.abs(back.astype(float) - act.astype(float)) <= 1e-6 * width + 1e-3 * (dtype == np.float16)).all()
+
+    def test_a_range_near_the_greatest_float_is_not_folded(self):
+        policy = Mirror(action_space=box(-1.5e38, 1.5e38), action_scaling=True)
+        inner = np.array([[-0.5, 0.9]], np.float32)
+        assert policy.map_action(inner) == pytest.approx(1.5e38 * inner)
+        assert policy.map_action_inverse(policy.map_action(inner)) == pytest.approx(inner, abs=1e-6)
+
+    def test_a_narrow_range_is_used_whole(self):
+        policy = Mirror(action_space=Box(0.0, 1e-9, (1,), np.float64), action_scaling=True)
+        assert policy.map_action_inverse(np.array([0.0, 0.5e-9, 1e-9])) == pytest.approx([-1, 0, 1])
+
+    @pytest.mark.parametrize("method", ["clip", None])
+    def test_integers_are_rounded(self, method):
+        policy = Mirror(action_space=Box(-7, 15, (1,), np.int8), action_bound_method=method)
+        assert policy.map_action(np.array([[0.9999999], [-0.51], [0.4]])).tolist() == [[1], [-1], [0]]
+        with pytest.raises(ArgumentError, match="no numbers of dtype int8"):
+            policy.map_action(np.array([[np.nan]]))
+
+    def test_actions_without_bounds_are_only_converted(self):
+        policy = Mirror(action_space=BOX, action_bound_method=None)
+        mapped = policy.map_action(np.array([7.0, -3.0]))
+        assert (mapped.tolist(), mapped.dtype) == ([7.0, -3.0], np.float32)
+        assert np.isnan(Mirror(action_space=BOX).map_action(np.array([np.nan, 0.0]))).tolist() == [True, False]
+
+    @pytest.mark.parametrize("space", COUNTED, ids=str)
+    def test_discrete_actions_have_the_dtype_of_the_space(self, space):
+        policy = CountsFromZero(action_space=space)
+        for dtype in (np.int64, np.uint8, np.float32, bool):
+            mapped = policy.map_action(np.ones((3, *space.shape), dtype))
+            assert mapped.dtype == space.dtype
+            assert all(space.contains(one) for one in mapped)
+        with pytest.raises(ArgumentError, match="no numbers of dtype"):
+            policy.map_action(np.full((3, *space.shape), 0.5))
+
     def test_tensors_are_brought_over(self):
         policy = Mirror(action_space=BOX, action_scaling=True)
         act = policy.map_action(torch.tensor([[1.0, -1.0]], requires_grad=True))
@@ -204,7 +302,7 @@ class TestComputeAction:
     def test_the_hidden_state_is_given_on(self):
         policy = Mirror(action_space=BOX)
         policy.forward = lambda batch, state=None: Batch(act=batch.obs + state, state=state)
-        assert policy.compute_action(np.array([0.25, 0.5]), state=np.array([[0.5, -1.0]])).tolist() == [0.75, -0.5]
+        assert policy.compute_action(np.array([0.25, 0.5]), state=np.array([[0.5, -0.25]])).tolist() == [0.75, 0.25]
 
     def test_no_gradient_is_recorded(self):
         class Linear(Mirror):
@@ -259,15 +357,16 @@ class TestActingWithoutTorch:
                 noisy.native_exploration()
 
     def test_discrete_actions_stay(self):
-        assert Mirror(action_space=Discrete(3, start=2)).native_map() == (False, None)
-        assert CountsFromZero(action_space=Discrete(3)).native_map() == (False, None)
+        assert Mirror(action_space=Discrete(3, start=2)).native_map() == (False, False, None)
+        assert CountsFromZero(action_space=Discrete(3)).native_map() == (False, False, None)
 
     def test_actions_of_a_box_are_clipped_and_stretched(self):
         space = Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
-        assert Mirror(action_space=space).native_map() == (True, None)
-        assert Mirror(action_space=space, action_bound_method=None).native_map() == (False, None)
-        clips, (low, width) = Mirror(action_space=space, action_scaling=True).native_map()
-        assert (clips, low.tolist(), width.tolist()) == (True, [-1.0, 2.0], [4.0, 0.5])
+        assert Mirror(action_space=space, action_bound_method=None).native_map() == (False, False, None)
+        for options in ({}, {"action_scaling": True}, {"action_scaling": True, "action_bound_method": None}):
+            clips, stretches, (low, high) = Mirror(action_space=space, **options).native_map()
+            assert (low.tolist(), high.tolist()) == ([-1.0, 2.0], [3.0, 2.5])
+            assert (clips, stretches) == ("action_bound_method" not in options, "action_scaling" in options)
 
     def test_other_actions_are_left_to_the_policy(self):
         spaces = (MultiBinary(2), MultiDiscrete([2, 3]), Box(-1, 1, (1,), np.float64))

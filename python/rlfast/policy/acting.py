@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_numpy
+from rlfast.env.spaces.actions import fitted_actions, into_box, ranges, within
 from rlfast.policy.components.network_checks import acting_error
 from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.policy.native.choosers import Chooser, current_chooser
@@ -32,9 +33,10 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     """A policy that chooses actions, with everything that collectors and evaluators need of it.
 
     Actions have two forms. :meth:`forward` returns the policy's form, which buffers store and algorithms learn from;
-    :meth:`map_action` converts it into the environment's form. For a Box, it first bounds actions to [-1, 1] and then,
-    with ``action_scaling``, stretches them to the bounds of the Box. For discrete spaces, the environment's actions
-    begin at the ``start`` of the space, and those of a policy with :attr:`counts_from_zero` at 0.
+    :meth:`map_action` converts it into the environment's form, which has the dtype of the action space. For a Box, it
+    first bounds actions to [-1, 1] and then, with ``action_scaling``, stretches them to the bounds of the Box. Bounded
+    or stretched actions are within the Box, and those of a Box of integers are rounded. For discrete spaces, the
+    environment's actions begin at the ``start`` of the space, and those of a policy with :attr:`counts_from_zero` at 0.
 
     After :meth:`seed`, random choices draw from the policy's own streams. Before it, choices with NumPy draw from
     :attr:`rng`, and choices with torch from torch's global generator.
@@ -52,6 +54,7 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     """Whether the policy's actions of discrete spaces begin at 0, whatever the space's ``start``."""
 
     _torch_rng: torch.Generator | None = None
+    _ranges: "tuple[Box[Any], NDArray[Any], NDArray[Any]] | None" = None  # of the Box, as map_action needs them
 
     def __init__(
         self,
@@ -127,19 +130,27 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         """Convert actions from the policy's form into the environment's.
 
         :param act: ``[..., *action_space.shape]``; not changed.
-        :return: an array of the same shape.
-        :raises ValueError: if an action to be scaled is outside [-1, 1] and ``action_bound_method`` is None.
+        :return: an array of the same shape, with the dtype of the action space.
+        :raises ValueError: if an action to be scaled is outside [-1, 1] and ``action_bound_method`` is None, or an
+            action is no number of the dtype of the action space.
         :raises NonFiniteError: if an action to be scaled is NaN.
         :raises TypeError: if ``act`` is neither an array nor a tensor.
         """
         array = _as_array(act)
         space = self.action_space
-        if isinstance(space, _COUNTED):
-            return array + self._start if self._shifts else array
-        if not isinstance(space, Box):
-            return array
+        if isinstance(space, Box):
+            array = self._bounded(array, space)
+        elif self._shifts:
+            array = array + self._start
+        fitting = fitted_actions(array, space)
+        if fitting is None:
+            raise ArgumentError(f"the actions {array} are no numbers of dtype {space.dtype}, for {space}")
+        return fitting
+
+    def _bounded(self, array: NDArray[Any], box: "Box[Any]") -> NDArray[Any]:
+        """Bound and stretch the actions of a Box as :meth:`map_action` does."""
         if self.action_bound_method == "clip":
-            array = np.clip(array, -1.0, 1.0)
+            array = within(array, -1.0, 1.0)
         elif self.action_bound_method == "tanh":
             array = np.tanh(array)
         if self.action_scaling:
@@ -152,8 +163,13 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
                 raise ArgumentError(
                     f"can only scale actions in [-1, 1], got {array.min()} to {array.max()}; set action_bound_method"
                 )
-            array = space.low + (space.high - space.low) * (array + 1.0) / 2.0
-        return array
+            if self._ranges is None or self._ranges[0] is not box:
+                self._ranges = (box, *ranges(box))
+            _, low, width = self._ranges
+            array = low + width * ((array + 1.0) * 0.5)  # may leave the range by rounding
+        elif self.action_bound_method is None:
+            return array
+        return into_box(array, box)
 
     def map_action_inverse(self, act: "arr_type") -> NDArray[Any]:
         """Convert actions from the environment's form into the policy's: the inverse of :meth:`map_action`.
@@ -169,9 +185,10 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         if not isinstance(space, Box):
             return array
         if self.action_scaling:
-            width = np.maximum(space.high - space.low, np.finfo(np.float32).eps)  # bounds may be equal
-            array = (array - space.low) * 2.0 / width - 1.0
+            low, width = ranges(space)
+            array = (array - low) / np.where(width > 0, width, 1.0) * 2.0 - 1.0  # bounds may be equal
         if self.action_bound_method == "tanh":
+            array = array.astype(np.result_type(array.dtype, np.float32), copy=False)  # float16 would round _ONE to 1
             array = np.arctanh(np.clip(array, -_ONE, _ONE))
         return array
 
@@ -236,22 +253,23 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         """Whether the policy's actions are those of the environment, for a ``Discrete`` space."""
         return isinstance(self.action_space, Discrete) and not self._shifts and not self.is_replaced("map_action")
 
-    def native_map(self) -> tuple[bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None]:
+    def native_map(self) -> tuple[bool, bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None]:
         """Return how :meth:`map_action` maps actions, for whole collects in Rust.
 
-        :return: whether they are clipped to [-1, 1], and the least numbers of the space and the widths of its ranges,
-            onto which they are stretched; None for actions as they are.
+        :return: whether they are clipped to [-1, 1], whether they are then stretched to the bounds of the Box, and
+            these bounds, within which they are kept; None for actions as they are.
         :raises NotNativeError: they are mapped in another way.
         """
         space = self.action_space
         if self.maps_no_action:
-            return False, None
+            return False, False, None
         if not isinstance(space, Box) or space.dtype != np.float32 or self.is_replaced("map_action"):
             raise NotNativeError("the policy maps actions")
         if self.action_bound_method == "tanh":
             raise NotNativeError("the policy maps actions by the hyperbolic tangent")
-        low, high = space.low.ravel(), space.high.ravel()
-        return self.action_bound_method == "clip", (low, high - low) if self.action_scaling else None
+        clips = self.action_bound_method == "clip"
+        bounds = (space.low.ravel(), space.high.ravel()) if clips or self.action_scaling else None
+        return clips, self.action_scaling, bounds
 
     # -- one action ----------------------------------------------------------------------------------------------------
 
@@ -281,8 +299,8 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
 
 
 def _has_finite_width(box: "Box[Any]") -> bool:
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(box.high - box.low).all())
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(ranges(box)[1]).all())
 
 
 def _as_array(act: "arr_type") -> NDArray[Any]:

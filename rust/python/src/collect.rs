@@ -18,8 +18,9 @@ use crate::vector_env::NativeEnvs;
 /// The probability and the number of random actions, and the bit generator that they are drawn from.
 type Exploration<'py> = (f64, u32, Object<'py>);
 
-/// Real actions: the slots of means and deviations, whether they are squashed and clipped, and the range of the environment's.
-type Real<'py> = (usize, Option<usize>, bool, bool, Option<(Floats<'py>, Floats<'py>)>);
+/// Real actions: the slots of means and deviations, whether they are squashed, clipped and stretched, and the bounds of the
+/// environment's.
+type Real<'py> = (usize, Option<usize>, bool, bool, bool, Option<(Floats<'py>, Floats<'py>)>);
 
 /// The number of actions, and what they are drawn from.
 type Uniform<'py> = (NonZeroU32, Generators<'py>);
@@ -73,13 +74,16 @@ pub fn collect<'py>(
         (None, None, None, Some((count, Generators::Shared(generator)))) => locked(&generator, |source| {
             work(py, envs, replay, network, &mut running, Acting::Shared { count: count.get(), source })
         })??,
-        (None, draws, Some((mean, deviation, squash, clip, range)), None) => {
-            let range = range.as_ref().map(|(low, width)| Ok((low.as_slice()?, width.as_slice()?)));
+        (None, draws, Some((mean, deviation, squash, clip, stretch, bounds)), None) => {
+            let bounds = bounds.as_ref().map(|(low, high)| Ok((low.as_slice()?, high.as_slice()?)));
             let real = RealActions {
                 drawing: Drawing { mean: *mean, deviation: *deviation, squash: *squash },
                 normals: draws.as_deref().unwrap_or_default(),
                 clip: *clip,
-                range: range.transpose().map_err(|_: numpy::AsSliceError| raised!(PyValueError, "bounds lie apart"))?,
+                stretch: *stretch,
+                bounds: bounds
+                    .transpose()
+                    .map_err(|_: numpy::AsSliceError| raised!(PyValueError, "bounds lie apart"))?,
             };
             work(py, envs, replay, network, &mut running, Drawn::Real(real))?
         }

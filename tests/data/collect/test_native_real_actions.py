@@ -1,6 +1,7 @@
 """Whole collects of continuous actions in Rust, against vector steps that are taken one by one."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def normal_dist(mean, deviation):
 def pg(env="Pendulum-v1", dist_fn=DiagonalNormal, **options):
     torch.manual_seed(0)
     actor = ActorProb(Net(WIDTHS[env], hidden_sizes=[16]), 1)
-    policy = PGPolicy(actor=actor, optim=None, dist_fn=dist_fn, action_space=Box(LOW, -LOW), **options)
+    options = {"action_space": Box(LOW, -LOW), **options}
+    policy = PGPolicy(actor=actor, optim=None, dist_fn=dist_fn, **options)
     policy.seed(3)
     return policy
 
@@ -100,6 +102,18 @@ def test_whole_collects_are_their_vector_steps(make, env, autoreset, plays):
     assert "collecting in Rust" in repr(collector_of(make(env), env, autoreset))
     found, wanted = (left_by(kind, make, env, autoreset, plays) for kind in (Collector, OneByOne))
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"action_scaling": False}], ids=str)
+def test_actions_at_bounds_are_kept_within_them(options):
+    """Pendulum's rewards show a force that is beyond the bound by one rounding."""
+    bounds = np.random.default_rng(0).uniform(-2, 2, (12, 2)).astype(np.float32)
+    for low, high in [(-1.3812797, 0.82177013), (-0.0, 0.0), *np.sort(bounds)]:
+        make = partial(pg, action_space=Box(np.float32([low]), np.float32([high])), **options)
+        found, wanted = (
+            left_by(kind, make, "Pendulum-v1", None, PLAYS["greedy"][1:]) for kind in (Collector, OneByOne)
+        )
+        assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -194,13 +208,21 @@ def test_actions_that_cannot_be_stretched_raise_as_in_python():
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"real": (MEAN, 99, False, True, None), "draws": np.zeros(ENVS, np.float32)}, ValueError, "other lengths"),
-        ({"real": (99, None, False, True, None)}, _core.SchemaMismatch, "collect, these have"),
-        ({"real": (MEAN, None, False, True, (LOW, LOW[[0, 0]]))}, ValueError, "as many bounds, got 1 and 2"),
-        ({"real": (MEAN, STD, False, True, None), "draws": LOW}, ValueError, "1 numbers for step 0, of 4"),
-        ({"real": (MEAN, STD, False, True, None)}, ValueError, "0 numbers for step 0, of 4"),
-        ({"real": (MEAN, None, False, True, None), "explore": (0.5, 2, None)}, ValueError, "not for real actions"),
-        ({"real": (-1, None, False, True, None)}, OverflowError, "negative"),
+        (
+            {"real": (MEAN, 99, False, True, False, None), "draws": np.zeros(ENVS, np.float32)},
+            ValueError,
+            "other lengths",
+        ),
+        ({"real": (99, None, False, True, False, None)}, _core.SchemaMismatch, "collect, these have"),
+        ({"real": (MEAN, None, False, True, True, (LOW, LOW[[0, 0]]))}, ValueError, "as many bounds, got 1 and 2"),
+        ({"real": (MEAN, STD, False, True, False, None), "draws": LOW}, ValueError, "1 numbers for step 0, of 4"),
+        ({"real": (MEAN, STD, False, True, False, None)}, ValueError, "0 numbers for step 0, of 4"),
+        (
+            {"real": (MEAN, None, False, True, False, None), "explore": (0.5, 2, None)},
+            ValueError,
+            "not for real actions",
+        ),
+        ({"real": (-1, None, False, True, False, None)}, OverflowError, "negative"),
         ({}, _core.SchemaMismatch, "collect, these have"),
     ],
 )

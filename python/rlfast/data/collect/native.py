@@ -157,12 +157,12 @@ class NativeCollecting(HookCalls):
             raise NotNativeError("the policy chooses in Python")
         self._check_whole_steps()
         policy: Any = self.policy
-        clip, bounds = policy.native_map()
+        mapping = policy.native_map()
         real = chooser.real_actions()
         if real is None and getattr(cast("Any", self._envs).single_action_space, "start", 1) != 0:
             raise NotNativeError("the environments do not count actions from 0")
         explore = policy.native_exploration() if self.exploration_noise else None
-        real = None if real is None else (*real, clip, bounds)
+        real = None if real is None else (*real, *mapping)
         return {"network": chooser.network, "explore": explore, "real": real}
 
     def _random_acting(self) -> dict[str, Any]:

@@ -50,26 +50,35 @@ pub struct RealActions<'a> {
     pub normals: &'a [f32],
     /// Whether environments receive them limited to the interval from -1 to 1.
     pub clip: bool,
-    /// The least numbers that environments take, and the widths of their ranges, onto which -1 to 1 is stretched; None for
-    /// actions as they are.
-    pub range: Option<(&'a [f32], &'a [f32])>,
+    /// Whether the interval from -1 to 1 is then stretched to the bounds.
+    pub stretch: bool,
+    /// The least and the greatest numbers that environments receive; None for actions as they are.
+    pub bounds: Option<(&'a [f32], &'a [f32])>,
 }
 
 impl RealActions<'_> {
     /// Writes what environments receive. Returns false if an action cannot be stretched, as it is outside of -1 to 1.
-    fn map(&self, actions: &[f32], mapped: &mut [f32]) -> bool {
+    pub(super) fn map(&self, actions: &[f32], mapped: &mut [f32]) -> bool {
         mapped.copy_from_slice(actions);
         if self.clip {
             // NaN stays NaN.
             mapped.iter_mut().for_each(|number| *number = number.clamp(-1.0, 1.0));
         }
-        let Some((low, width)) = self.range else { return true };
-        if !mapped.iter().all(|number| number.abs() <= 1.0) {
+        let Some((low, high)) = self.bounds else { return true };
+        if self.stretch && !mapped.iter().all(|number| number.abs() <= 1.0) {
             return false;
         }
-        for row in mapped.chunks_exact_mut(low.len()) {
-            for ((number, low), width) in row.iter_mut().zip(low).zip(width) {
-                *number = low + width * (*number + 1.0) / 2.0;
+        for row in mapped.chunks_exact_mut(low.len().max(1)) {
+            for ((number, &low), &high) in row.iter_mut().zip(low).zip(high) {
+                if self.stretch {
+                    *number = low + (high - low) * ((*number + 1.0) / 2.0);
+                }
+                // Rounding may lead out of the bounds; NaN stays NaN.
+                if *number < low {
+                    *number = low;
+                } else if *number > high {
+                    *number = high;
+                }
             }
         }
         true
@@ -102,12 +111,12 @@ impl<S: BitSource> Acting<'_, S> {
             }
             _ => {}
         }
-        let Self::Real(RealActions { range: Some((low, width)), .. }) = self else { return Ok(()) };
+        let Self::Real(RealActions { bounds: Some((low, high)), .. }) = self else { return Ok(()) };
         let (_, size) = self.action(network);
-        match (low.len(), width.len()) {
+        match (low.len(), high.len()) {
             found if found == (size, size) => Ok(()),
-            (low, width) => {
-                Err(Error::Value(format!("actions of {size} numbers have as many bounds, got {low} and {width}")))
+            (low, high) => {
+                Err(Error::Value(format!("actions of {size} numbers have as many bounds, got {low} and {high}")))
             }
         }
     }

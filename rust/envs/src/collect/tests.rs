@@ -1,5 +1,5 @@
 use rlfast_core::memory::Storage;
-use rlfast_core::nn::{Node, Weights};
+use rlfast_core::nn::{Drawing, Node, Weights};
 use rlfast_core::pool;
 use rlfast_core::replay::Config;
 use rlfast_core::replay::layout::Leaf;
@@ -361,4 +361,21 @@ fn limits_have_names() {
         let error = Limit::named(name, numbers).unwrap_err().to_string();
         assert!(error.contains("steps, episodes or quotas"), "{error}");
     }
+}
+
+#[test]
+fn real_actions_stay_within_their_bounds() {
+    let mapped = |(low, high): (f32, f32), stretch: bool, actions: &[f32]| {
+        let (low, high) = (vec![low; 1], vec![high; 1]);
+        let drawing = Drawing { mean: 0, deviation: None, squash: false };
+        let real = RealActions { drawing, normals: &[], clip: true, stretch, bounds: Some((&low, &high)) };
+        let mut mapped = vec![0.0; actions.len()];
+        (real.map(actions, &mut mapped), mapped)
+    };
+    assert_eq!(mapped((-1.381_279_7, 0.821_770_13), true, &[1.0, -9.0]), (true, vec![0.821_770_13, -1.381_279_7]));
+    assert_eq!(mapped((-1.5e38, 1.5e38), true, &[1.0, 0.0, -1.0]), (true, vec![1.5e38, 0.0, -1.5e38]));
+    assert_eq!(mapped((-0.5, 0.25), false, &[1.0, -0.25, -1.0]), (true, vec![0.25, -0.25, -0.5]));
+    assert_eq!(mapped((2.0, 2.0), true, &[0.3]), (true, vec![2.0]));
+    assert!(!mapped((-1.0, 1.0), true, &[f32::NAN]).0);
+    assert!(mapped((-1.0, 1.0), false, &[f32::NAN]).1[0].is_nan());
 }
