@@ -70,17 +70,19 @@ def copied(value: Any, _done: dict[int, Any] | None = None) -> Any:
     kind = type(value)
     if kind in _IMMUTABLE:
         return value
-    if kind is np.ndarray and not value.dtype.hasobject:
+    if (kind is np.ndarray and not value.dtype.hasobject) or (
+        kind is dict and _IMMUTABLE.issuperset(map(type, value.values()))
+    ):
         return value.copy()
     done = {} if _done is None else _done  # copies by the id of the original: a container may contain itself
     if id(value) in done:
         return done[id(value)]
     new = value
-    if isinstance(value, MutableMapping):
+    if kind is dict or isinstance(value, MutableMapping):
         new = done[id(value)] = copy(value)
         for key, part in value.items():
             new[key] = copied(part, done)
-    elif isinstance(value, MutableSequence):
+    elif kind is list or isinstance(value, MutableSequence):
         new = done[id(value)] = copy(value)
         if kind is not bytearray:
             for k, part in enumerate(value):
@@ -107,11 +109,11 @@ def with_own_objects(tree: Any) -> Any:
 
     :param tree: an array, or a dict or tuple of nested arrays.
     """
+    if isinstance(tree, np.ndarray):
+        return copied(tree) if tree.dtype.hasobject else tree
     if isinstance(tree, dict):
         return {key: with_own_objects(part) for key, part in tree.items()}
-    if isinstance(tree, tuple):
-        return tuple(with_own_objects(part) for part in tree)
-    return copied(tree) if tree.dtype.hasobject else tree
+    return tuple(with_own_objects(part) for part in tree)
 
 
 # -- rows of several environments in one array, and back ---------------------------------------------------------------

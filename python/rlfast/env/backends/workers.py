@@ -335,7 +335,7 @@ class Workers(Backend):
 
 def _own_infos(infos: Sequence[dict[str, Any]]) -> Info:
     """Copies infos, as environments may change their arrays and containers in the next step."""
-    return Info.of([tree.copied(info) if info else info for info in infos])
+    return Info.of([tree.copied(info) for info in infos]) if any(infos) else Info(len(infos))
 
 
 def _usable(answer: StepResult) -> bool:

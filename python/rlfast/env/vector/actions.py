@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
+from rlfast.env.spaces.actions import fitted_actions
 from rlfast.env.spaces.batching import ARRAY_SPACES, Space
-from rlfast.env.spaces.collation import collate_as
 from rlfast.utils.arguments.checks import ArgumentError
-from rlfast.utils.tree import as_host, object_array
+from rlfast.utils.tree import as_host, copied, object_array
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
-"""A function ``(actions, ids)`` that returns the validated actions as leaves of shape ``(len(ids), ...)``."""
+"""A function ``(actions, ids)`` that returns the validated actions as leaves of shape ``(len(ids), ...)``. Those that
+environments may write to are copies."""
 
 _FEW = 64  # for arrays of at most this many entries, min() and max() of a Python list are faster than NumPy's
 
@@ -27,10 +28,11 @@ def lenient_checker(space: Space) -> Checker:
     Environments written in Python validate their actions themselves, so only the number of actions is checked.
 
     Actions may be one array, a dict or tuple of arrays (for ``Dict`` and ``Tuple`` spaces), or a list with one action
-    for each environment. A leaf whose shape or dtype does not match ``space`` becomes an array of objects with one
-    entry for each environment. Actions whose nesting does not match ``space`` become one such array.
+    for each environment. They are converted to the dtypes of ``space`` by :func:`fitted_actions`, where that is
+    possible. A leaf whose shape or kind of dtype does not match ``space`` becomes an array of objects with one entry
+    for each environment. Actions whose nesting does not match ``space`` become one such array.
 
-    :param space: the action space of one environment; None where the environments declare no common action space.
+    :param space: the action space of one environment; None for an environment that declares none.
     :return: the checker. It raises ValueError if the number of actions is not ``len(ids)``, TypeError if it is given a
         single action, and KeyError if an entry of a dict is missing.
     """
@@ -45,9 +47,35 @@ def lenient_checker(space: Space) -> Checker:
             array = _as_array(actions)
         except (TypeError, ValueError):  # the actions have different shapes
             return object_rows(actions, ids)
-        return array if array.shape == (len(ids), *shape) and array.dtype.kind in kinds else object_rows(actions, ids)
+        if array.shape != (len(ids), *shape) or array.dtype.kind not in kinds:
+            return object_rows(actions, ids)
+        converted = fitted_actions(array, space)
+        if converted is None or (converted is array and shape):
+            return array.copy()
+        return converted
 
     return take
+
+
+def lenient_checker_of_each(spaces: Sequence[Space]) -> Checker:
+    """Makes a :func:`lenient_checker` for environments whose spaces differ in nesting, shapes or dtypes.
+
+    :param spaces: the action space of each environment.
+    :return: the checker; it returns an array of objects with one action for each environment. Arrays are converted to
+        the dtype of the environment's space, if that is possible.
+    """
+
+    def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
+        rows = object_rows(actions, ids)
+        for k, i in enumerate(ids.tolist()):
+            row, space = rows[k], spaces[i]
+            if not isinstance(row, np.ndarray | np.generic) or not isinstance(space, ARRAY_SPACES):
+                continue
+            if row.dtype.kind in _kinds(space) and (converted := fitted_actions(np.asarray(row), space)) is not None:
+                rows[k] = converted[()]
+        return rows
+
+    return check
 
 
 def checker(space: Space) -> Checker:
@@ -78,7 +106,10 @@ def checker(space: Space) -> Checker:
                 _raise_outside(array, (array < low) | (array > high), ids, space)
         elif (outside := (array < low) | (array > high)).any():
             _raise_outside(array, outside, ids, space)
-        return array
+        converted = fitted_actions(array, space)
+        if converted is None:
+            raise ValueError(f"got actions that {space.dtype} cannot hold: {array} is outside the action space {space}")
+        return converted.copy() if converted is array and array.ndim > 1 else converted
 
     return check
 
@@ -136,7 +167,7 @@ def _as_array(actions: Any) -> NDArray[Any]:
 
 
 def object_rows(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
-    """Puts actions into an array of objects, one entry for each environment, without converting them.
+    """Puts copies of actions into an array of objects, one entry for each environment, without converting them.
 
     :param actions: a sequence, array or tensor with one action for each environment.
     :param ids: the environments, ``(K,)`` int64.
@@ -156,7 +187,7 @@ def object_rows(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
         )
     if len(rows) != len(ids):
         raise ArgumentError(f"got {len(rows)} actions for {len(ids)} environments: give one action for each")
-    return object_array(rows)
+    return object_array(copied(rows))
 
 
 def _raise_outside(array: NDArray[Any], outside: NDArray[np.bool_], ids: NDArray[np.int64], space: Any) -> None:
@@ -174,8 +205,9 @@ def _nested(space: gym.spaces.Dict | gym.spaces.Tuple[Any], check_part: Callable
         if not isinstance(actions, whole) or (not is_dict and len(actions) != len(parts)):  # a sequence of actions
             rows = object_rows(actions, ids)
             try:
-                actions = collate_as(space, rows.tolist())
-            except (KeyError, IndexError, TypeError, ValueError):
+                actions = {key: [row[key] for row in rows] for key in parts}
+                actions = actions if is_dict else tuple(actions.values())
+            except (KeyError, IndexError, TypeError):
                 if check_part is lenient_checker:
                     return rows
                 raise

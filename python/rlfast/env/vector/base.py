@@ -16,7 +16,7 @@ from rlfast.env.backends.rows import joined, ordered
 from rlfast.env.backends.workers import Workers
 from rlfast.env.errors import ClosedEnvsError, NoEpisodeError, NothingPendingError, PendingError
 from rlfast.env.spaces.batching import ObservationMode, as_gymnasium, common
-from rlfast.env.vector.actions import checker, lenient_checker
+from rlfast.env.vector.actions import checker, lenient_checker, lenient_checker_of_each
 from rlfast.env.vector.arguments import (
     EnvFn,
     Ids,
@@ -135,8 +135,14 @@ class BaseVectorEnv(AsyncCalls):
             self._batch_spaces(backend, observation_mode)
         strict = not backend.takes_anything
         self._stay_ended = backend.autoreset_mode is AutoresetMode.DISABLED and (strict or autoreset_mode is not None)
-        space = common(backend.action_spaces or [backend.single_action_space])
-        self._check_actions = checker(space) if strict else lenient_checker(space)
+        spaces = backend.action_spaces or [backend.single_action_space]
+        space = common(spaces)
+        if strict:
+            self._check_actions = checker(space)
+        elif space is None and any(one is not None for one in spaces):
+            self._check_actions = lenient_checker_of_each(spaces)
+        else:
+            self._check_actions = lenient_checker(space)
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
         self._to_reset = np.full(self.num_envs, strict)  # no episode is running: a step is an error
