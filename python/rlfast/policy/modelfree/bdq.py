@@ -7,13 +7,12 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
-from rlfast.data import Batch, to_numpy
+from rlfast.data import Batch
 from rlfast.data.batch.batch import parse, wrap
-from rlfast.data.random_actions import random_legal
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.action_grid import ActionGrid
 from rlfast.policy.base import TLearningRateScheduler
-from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.discrete.q_learner import QLearner, network_output
 from rlfast.policy.learners.replay_learner import Losses, Sample
@@ -49,8 +48,9 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         and ``action_per_branch`` are D and the number of choices.
     :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
         policy that only acts.
-    :param action_space: action space of one environment: a MultiDiscrete, or a Box with bounds, whose dimensions are
-        divided into evenly spaced values, bounds included.
+    :param action_space: action space of one environment: a MultiDiscrete or Discrete, whose dimensions may have fewer
+        choices than the model's, or a Box with bounds, whose dimensions are divided into evenly spaced values, bounds
+        included.
     :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
     :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
@@ -62,7 +62,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
     :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
     :param lr_scheduler: a schedule that takes a step after each update. Default: None.
     :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
-    :raises ValueError: for a value out of range, or a Box without bounds.
+    :raises ValueError: for a value out of range, a Box without bounds, or a model with another number of branches.
 
     >>> from rlfast.utils.net.common import BranchingNet
     >>> from rlfast.utils.optim import adam
@@ -106,6 +106,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
             observation_space=observation_space,
             lr_scheduler=lr_scheduler,
         )
+        self.set_dimensions(self.num_branches)
         self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
         self.compile_update(compile, model)
 
@@ -128,21 +129,19 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
     ) -> Any:
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
-        act = legal_values(logits, action_mask(batch.obs)).argmax(dim=-1).cpu().numpy()
+        act = legal_values(logits, self.legal_choices(batch.obs)).argmax(dim=-1).cpu().numpy()
         return wrap({"logits": logits, "act": act, "state": parse(hidden)})
 
     def exploration_noise(self, act: Any, batch: Any) -> Any:
         """Replace each action, with probability :attr:`eps`, by one drawn uniformly in every dimension."""
         if self.eps <= 0 or isinstance(act, Batch):
             return act
-        mask = action_mask(batch.obs)
-        legal = np.ones((*np.shape(act), self.choices), bool) if mask is None else to_numpy(mask)
-        drawn = random_legal(self.rng, legal)
+        drawn = self.random_choices(np.shape(act), batch.obs)
         return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the value of the observation after the last reward, ``[B]``, the mean over branches."""
-        mask = action_mask(obs_next)
+        mask = self.legal_choices(obs_next)
         online = target = self.values(obs_next, state)
         if self.model_old is not None:
             target = self.values(obs_next, state, model="model_old")
