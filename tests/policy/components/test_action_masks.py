@@ -3,10 +3,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch.distributions import Bernoulli
 
+from rlfast.data import Batch
 from rlfast.functional import Categorical, MultiCategorical
-from rlfast.policy.components.action_masks import legal_distribution, legal_logits, legal_values
+from rlfast.policy.components.action_masks import check_legal, legal_distribution, legal_logits, legal_values
+from rlfast.utils.arguments.checks import ArgumentError
 
 PROBS = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
 MASK = np.array([[True, False, True], [False, False, True]])
@@ -90,3 +93,35 @@ def test_another_distribution_is_left_as_it_is_with_a_warning():
     dist = Bernoulli(PROBS)
     with pytest.warns(UserWarning, match="obs.mask is not applied to a Bernoulli"):
         assert legal_distribution(dist, MASK) is dist
+
+
+class TestCheckLegal:
+    SPACE = MultiDiscrete([2, 3])
+    MASK = np.array([[1, 0, 0, 1, 1], [0, 1, 1, 0, 0]], np.int8)
+
+    def batch(self, act, mask=MASK):
+        return Batch(obs=Batch(obs=np.zeros(2), mask=mask), act=act)
+
+    @pytest.mark.parametrize("act", [[[0, 1], [1, 0]], [[0, 2], [1, 0]]])
+    def test_legal_actions(self, act):
+        check_legal(self.batch(np.array(act)), self.SPACE)
+        check_legal(self.batch(torch.tensor(act), torch.as_tensor(self.MASK)), self.SPACE)
+
+    @pytest.mark.parametrize("act", [[[0, 1], [0, 0]], [[0, 1], [1, 1]], [[0, 1], [1, 3]], [[0, 1], [-1, 0]]])
+    def test_illegal_actions(self, act):
+        with pytest.raises(ArgumentError, match=r"row 1 .* \[0, 1, 1, 0, 0\] calls illegal"):
+            check_legal(self.batch(np.array(act)), self.SPACE)
+
+    def test_what_allows_all(self):
+        act = np.array([[1, 0], [0, 2]])
+        check_legal(self.batch(act, np.zeros((2, 5), bool)), self.SPACE)  # of terminal states
+        check_legal(self.batch(act, np.zeros((2, 4), bool)), self.SPACE)  # another size
+        check_legal(Batch(obs=np.zeros(2), act=act), self.SPACE)
+        check_legal(self.batch(act), Box(-1, 1, (2,)))
+
+    def test_one_choice(self):
+        batch = self.batch(np.array([0, 1]), np.eye(2, dtype=bool))
+        check_legal(batch, Discrete(2, start=5))
+        batch.act = np.array([0, 0])
+        with pytest.raises(ArgumentError, match=r"row 1 of the sample has the action \[0\], counted from 0"):
+            check_legal(batch, Discrete(2, start=5))

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.distributions import Distribution
 
-from rlfast.data import Batch
-from rlfast.data.random_actions import mask_of
+from rlfast.data import Batch, to_numpy
+from rlfast.data.random_actions import mask_of, sizes_of
 from rlfast.functional.distributions import Categorical, MultiCategorical
 from rlfast.policy.components.memory.sequences import Sequences
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.warning import warn_user
 
 
@@ -22,6 +24,34 @@ def action_mask(obs: Any) -> Any:
         masks of the steps that are learned from.
     """
     return mask_of(obs.flat() if isinstance(obs, Sequences) else obs)
+
+
+def check_legal(batch: Any, space: Any) -> None:
+    """Check that no action of a batch is one that its own ``obs.mask`` calls illegal, whose log-probability would be
+    minus infinity.
+
+    :param batch: a batch with ``obs`` and ``act``, actions that are counted from 0. A mask without any legal action, or
+        one of another size than that of the choices, allows all.
+    :param space: action space of one environment.
+    :raises ArgumentError: an action is illegal.
+    """
+    mask, sizes = action_mask(batch.obs), sizes_of(space)
+    if mask is None or not sizes:
+        return
+    mask, act = to_numpy(mask), to_numpy(batch.act).astype(np.int64).reshape(-1, len(sizes))
+    if mask.size != len(act) * sum(sizes):
+        return
+    mask = mask.reshape(len(act), -1)
+    for part, own in zip(np.split(mask, np.cumsum(sizes)[:-1], axis=1), act.T, strict=True):
+        known = (own >= 0) & (own < part.shape[1])
+        legal = known & (part[np.arange(len(own)), np.where(known, own, 0)] | ~part.any(axis=1))
+        if not legal.all():
+            k = int(legal.argmin())
+            raise ArgumentError(
+                f"row {k} of the sample has the action {act[k].tolist()}, counted from 0, which its obs.mask "
+                f"{mask[k].astype(int).tolist()} calls illegal: its log-probability is minus infinity. Record legal "
+                "actions, or remove the mask or these rows from the data"
+            )
 
 
 def inner_obs(obs: Any) -> Any:

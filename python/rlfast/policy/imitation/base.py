@@ -67,6 +67,7 @@ class ImitationPolicy(ReplayLearner):
 
     stats_class = ImitationTrainingStats
     learns_from_rewards = False
+    learns_log_probs = True
     counts_from_zero = True
 
     @validate_arguments

@@ -72,6 +72,7 @@ class DiscreteCRRPolicy(CategoricalActor):
     """
 
     stats_class = DiscreteCRRTrainingStats
+    learns_log_probs = True
     lagged_names = ("actor", "critic")
     tau = 1.0
     due_first = False

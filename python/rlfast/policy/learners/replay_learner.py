@@ -12,6 +12,7 @@ from torch import nn
 from rlfast.data import Batch, to_torch
 from rlfast.functional.losses import bootstrapped_return
 from rlfast.policy.base import BasePolicy, LearnsFrom, TrainingStats
+from rlfast.policy.components.action_masks import check_legal
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.memory.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.policy.components.returns import Index, nstep_sums
@@ -95,6 +96,8 @@ class ReplayLearner(BasePolicy):
     """Whether samples have ``returns``, and not ``reward_sum`` and ``discount``."""
     learns_from_rewards: ClassVar[bool] = True
     """Whether samples have rewards and what follows them; False for learning from observations and actions alone."""
+    learns_log_probs: ClassVar[bool] = False
+    """Whether it learns from log-probabilities of the actions in the data, which must be legal then."""
     extra_names: tuple[str, ...] = ()
     """Further columns of a processed sample, which ``sample.extras`` has as tensors."""
     learns_from_sequences: ClassVar[bool] = False
@@ -230,8 +233,11 @@ class ReplayLearner(BasePolicy):
         For samples of sequences, all of these are ``[N]``, for the N steps that are learned from.
 
         :raises TypeError: if a compiled algorithm gets observations that are not one array.
-        :raises ValueError: if sequences would be learned from by a compiled update, or through a replaced method.
+        :raises ValueError: if sequences would be learned from by a compiled update, or through a replaced method; or an
+            algorithm that learns from log-probabilities gets an action that ``obs.mask`` calls illegal.
         """
+        if self.learns_log_probs:
+            check_legal(batch, self.action_space)
         if has_sequences(batch):
             return cast("BatchWithReturnsProtocol", self._process_sequences(batch))
         if self._compiled is not None:

@@ -14,7 +14,7 @@ from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, TrainingStats
-from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_distribution
+from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution
 from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
 from rlfast.policy.components.memory.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import (
@@ -225,9 +225,10 @@ class RolloutLearner(BasePolicy):
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
         :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, each ``[B]``.
-        :raises ValueError: the numbers of rows and indices differ.
+        :raises ValueError: the numbers of rows and indices differ, or ``obs.mask`` calls an action illegal.
         """
         check_indices(batch, indices)
+        check_legal(batch, self.action_space)
         rollout = cast("Any", batch)
         if self._takes_tensors:
             rollout.obs = to_torch(batch.obs, device=self._device)
