@@ -10,7 +10,6 @@ from rlfast.utils.runtime.extras import needed_by
 with needed_by("rlfast.functional.losses"):
     import torch
 
-
 _BLOCK = 2**17  # numbers that are worked on at once, half a megabyte
 
 
@@ -168,6 +167,48 @@ def surrogate_loss(log_prob: torch.Tensor, log_prob_old: torch.Tensor, advantage
     -3.25
     """
     return -(by_row((log_prob - log_prob_old).exp()) * advantage).mean()
+
+
+def policy_change(
+    log_prob: torch.Tensor, log_prob_old: torch.Tensor, eps_clip: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""How far a policy has moved from the one that acted.
+
+    .. math:: \frac1B \sum (r - 1) - \log r, \qquad \frac1B \sum [\,|r - 1| > \epsilon\,], \qquad
+        r = \frac{\pi(a \mid s)}{\pi_\mathrm{old}(a \mid s)}
+
+    (an estimate of the Kullback-Leibler divergence that is never negative: Schulman 2020, *Approximating KL
+    Divergence*, k3.)
+
+    :param log_prob: :math:`\log \pi`, ``[B]``.
+    :param log_prob_old: :math:`\log \pi_\mathrm{old}`, ``[B]``.
+    :param eps_clip: :math:`\epsilon`.
+    :return: the estimate, and the share of rows that are clipped; scalars.
+
+    >>> change, share = policy_change(torch.tensor([0.5, 2.0]).log(), torch.zeros(2), 0.6)
+    >>> change.item(), share.item()
+    (0.25, 0.5)
+    """
+    log_ratio = log_prob - log_prob_old
+    beyond = log_ratio.expm1()
+    return (beyond - log_ratio).mean(), (beyond.abs() > eps_clip).to(beyond.dtype).mean()
+
+
+def explained_variance(values: torch.Tensor, returns: torch.Tensor) -> torch.Tensor:
+    r"""The share of the variance of returns that values explain.
+
+    .. math:: 1 - \frac{\mathrm{Var}[G - V]}{\mathrm{Var}[G]}
+
+    :param values: V, ``[B]``.
+    :param returns: G, ``[B]``.
+    :return: a scalar: 1 for values without errors, 0 for values that say as little as a constant; NaN if returns are
+        all equal.
+
+    >>> explained_variance(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0, 4.0, 6.0])).item()
+    0.75
+    """
+    total = returns.var(correction=0)
+    return torch.where(total > 0, 1 - (returns - values).var(correction=0) / total, torch.nan)
 
 
 def clipped_surrogate_loss(

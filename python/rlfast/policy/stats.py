@@ -51,6 +51,8 @@ class TrainingStats(DataclassPPrintMixin):
         return vars(self)
 
 
+_REPEATED = ("smoothed_loss", "loss_summary")
+"""Fields that have the losses again."""
 _NO_LOSSES = frozenset(f.name for f in fields(TrainingStats))
 
 
@@ -145,7 +147,9 @@ def as_stats(result: Any, policy_name: str) -> Any:
 
 
 def figures_of(stats: Any) -> dict[str, Any]:
-    """Return all values of statistics for loggers: the fields of a dataclass, and losses that are not fields.
+    """Return the values of statistics for loggers: the fields of a dataclass, and losses that are not fields.
+
+    Each has one number: of a summary, the mean. Moving averages and summaries of the same losses are left out.
 
     :param stats: the statistics.
     :return: numbers, and dicts of numbers, by name.
@@ -154,10 +158,13 @@ def figures_of(stats: Any) -> dict[str, Any]:
     0.5
     """
     own = {f.name: getattr(stats, f.name) for f in fields(stats)} if is_dataclass(stats) else {}
-    return {name: _plain(value) for name, value in {**stats.get_loss_stats_dict(), **own}.items()}
+    values = {**stats.get_loss_stats_dict(), **own}
+    return {name: _plain(value) for name, value in values.items() if name not in _REPEATED}
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, SequenceSummaryStats):
+        return float(value.mean)
     if isinstance(value, torch.Tensor | np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return value.item() if isinstance(value, np.generic) or math.prod(value.shape) == 1 else value
     if isinstance(value, dict):

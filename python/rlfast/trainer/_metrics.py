@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+import torch
+
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy.stats import TrainingStats
 from rlfast.utils import MovAvg
@@ -70,6 +72,19 @@ def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:
     for name, value in known.items():
         setattr(merged, name, value)
     return merged
+
+
+def learning_rates(policy: Any) -> dict[str, Any]:
+    """Returns the present learning rates of a policy's optimizers, for logs.
+
+    :param policy: the policy.
+    :return: ``learning_rate``: a number, or of several optimizers a dict by their names. Empty without optimizers.
+    """
+    own = vars(policy).items() if hasattr(policy, "__dict__") else ()
+    rates = {name: float(one.param_groups[0]["lr"]) for name, one in own if isinstance(one, torch.optim.Optimizer)}
+    if not rates:
+        return {}
+    return {"learning_rate": next(iter(rates.values())) if len(rates) == 1 else rates}
 
 
 def _merge_into(merged: Any, updates: Sequence[Any]) -> None:

@@ -20,7 +20,7 @@ from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats, InfoStats, SequenceSummaryStats
 from rlfast.policy import BasePolicy, TrainingStats
 from rlfast.policy.stats import figures_of
-from rlfast.trainer._metrics import Clock
+from rlfast.trainer._metrics import Clock, learning_rates
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
 from rlfast.trainer._parts import as_dict, check_parts, collect_exact_steps, finite_rewards
 from rlfast.trainer._prefetch import PrefetchedBuffer
@@ -487,7 +487,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     def _log_updates(self, updates: Sequence[TrainingStats]) -> TrainingStats:
         merged = self._metrics.merge(updates)
         if self._is_logged:
-            self.logger.log_update_data(figures_of(merged), self.gradient_step)
+            self.logger.log_update_data(figures_of(merged) | learning_rates(self.policy), self.gradient_step)
         return merged
 
     def _update_moving_avg_stats_and_log_update_data(self, update_stat: TrainingStats) -> None:

@@ -218,7 +218,7 @@ def by_hand(**options):
 class TestLearn:
     def test_losses_and_step_by_hand(self):
         policy, rows = by_hand()
-        loss, clip_loss, vf_loss, ent_loss = policy._gradient_step(*rows.values()).values()
+        loss, clip_loss, vf_loss, ent_loss, *_ = policy._gradient_step(*rows.values()).values()
         assert clip_loss.item() == pytest.approx(-(3.0 + 1.2) / 2)
         assert vf_loss.item() == pytest.approx((1.0 + 4.0) / 2)
         assert ent_loss.item() == pytest.approx(np.log(2))
@@ -428,3 +428,26 @@ def test_a_network_under_both_heads_is_asked_once_in_a_gradient_step(monkeypatch
     apart = learned()
     assert len(calls) == 2 * 3 * 4
     torch.testing.assert_close(together, apart)
+
+
+def test_how_far_the_policy_moves_is_measured():
+    """By hand, from the probabilities before and after a step, and from values and returns."""
+    policy, buffer = make_ppo(ent_coef=0.0, advantage_normalization=False), filled_for_ppo()
+    batch, indices = buffer.sample(0)
+    rollout = policy.process_fn(batch, buffer, indices)
+    explained = 1 - (rollout.returns - rollout.v_s).var() / rollout.returns.var()
+    stats = policy.learn(rollout, batch_size=None, repeat=2)
+    assert stats.explained_variance == pytest.approx(explained.item(), abs=1e-5)
+    assert stats.approx_kl.min == pytest.approx(0, abs=1e-6)  # before the first step
+    assert stats.approx_kl.max > 0
+    assert stats.clip_fraction.min == 0
+    assert {*stats.get_loss_stats_dict()} == {"loss", "clip_loss", "vf_loss", "ent_loss"}
+
+
+def filled_for_ppo():
+    buffer = ReplayBuffer(20)
+    for i in range(12):
+        obs = np.full(4, i % 5, np.float32)
+        end = i % 4 == 3
+        buffer.add(Batch(obs=obs, act=i % 3, rew=float(i), terminated=end, truncated=False, obs_next=obs, info={}))
+    return buffer

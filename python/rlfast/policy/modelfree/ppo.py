@@ -23,6 +23,19 @@ class PPOTrainingStats(TrainingStats):
     vf_loss: SequenceSummaryStats
     ent_loss: SequenceSummaryStats
     """The entropy itself."""
+    approx_kl: SequenceSummaryStats | None = None
+    """How far the policy has moved from the one that acted: see :func:`rlfast.functional.losses.policy_change`."""
+    clip_fraction: SequenceSummaryStats | None = None
+    """The share of rows whose ratio of probabilities is beyond ``eps_clip``."""
+    explained_variance: float | None = None
+    """The share of the variance of returns that the critic explained before the update; NaN if returns are equal."""
+
+    _non_loss_fields = (
+        *TrainingStats._non_loss_fields,  # noqa: SLF001 (the base class's)
+        "approx_kl",
+        "clip_fraction",
+        "explained_variance",
+    )
 
 
 TPPOTrainingStats = TypeVar("TPPOTrainingStats", bound=PPOTrainingStats)
