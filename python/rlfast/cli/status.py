@@ -1,17 +1,23 @@
-"""``rlfast status``, which shows the newest figures of a run."""
+"""``rlfast status``, which shows how far a run is."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlfast.cli.main import complain
+from rlfast.cli.main import complain, sentence
 from rlfast.cli.parsing import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rlfast.experiment.config import RunConfig
+
+RUNNING = "running"
+_TEST = "test/returns_stat/mean"
 _SHOWN = {
     "ray/steps_per_second": "environment steps per second",
     "ray/samples_per_insert": "samples per insert",
@@ -25,7 +31,7 @@ _SHOWN = {
     "ray/shards_lost": "shards lost and replaced",
     "ray/learners_lost": "learners lost and replaced",
     "train/returns_stat/mean": "mean return of training",
-    "test/returns_stat/mean": "mean return of the last test",
+    _TEST: "mean return of the last test",
 }
 """The figures that are shown, by their names in the log."""
 
@@ -36,33 +42,91 @@ def main(arguments: Sequence[str]) -> int:
     :param arguments: arguments after ``status``.
     :return: the exit status.
     """
-    parser = Parser("rlfast status", "Shows the newest figures in the log of a run, which may be running.")
+    parser = Parser("rlfast status", "Shows whether a run is running, how far it is, and its newest figures.")
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
     run_dir: Path = parser.parse_args(arguments).run_dir
 
-    from rlfast.experiment.config import OfflineConfig
     from rlfast.experiment.run_dir import read_config
     from rlfast.utils.logger import JSONLLogger
 
     try:
         config = read_config(run_dir)
-        newest = newest_figures(JSONLLogger(run_dir / "metrics.jsonl").rows())
+        rows = JSONLLogger(run_dir / "metrics.jsonl").rows()
+        lines = _lines(run_dir, config, rows)
     except (ValueError, OSError) as error:
-        return complain(str(error), 2)
-    if not newest:
-        return complain(f"{run_dir} has no figures yet", 1)
-    steps = newest.get("env_step", 0)
-    if isinstance(config, OfflineConfig):  # whose logs count rows
-        lines = {"gradient steps": f"{steps // config.batch_size:,.0f} of {config.max_steps:,}"}
-    else:
-        lines = {"environment steps": f"{steps:,.0f} of {config.max_steps:,}"}
-        if "gradient_step" in newest:
-            lines["gradient steps"] = f"{newest['gradient_step']:,.0f}"
+        return complain(sentence(error), 2)
+    sys.stdout.write("".join(f"{title:<36}{text}\n" for title, text in lines.items()))
+    return 0 if rows else complain(f"{run_dir} has no figures yet", 1)
+
+
+def _lines(run_dir: Path, config: RunConfig, rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    from rlfast.experiment.config import OfflineConfig
+    from rlfast.utils.progress_bar import duration
+
+    newest = newest_figures(rows)
+    steps, total = newest.get("env_step", 0.0), config.max_steps
+    offline = isinstance(config, OfflineConfig)
+    if offline:  # whose logs count rows
+        steps //= config.batch_size
+    state = state_of(run_dir, total, "gradient_step" if offline else "env_step")
+    lines = {"state": state}
+    if state == RUNNING and (seconds := seconds_left(rows, total * (config.batch_size if offline else 1))) is not None:
+        lines["time left"] = f"{duration(seconds)}{' at most' * (config.stop_return is not None)}"
+    if rows:
+        lines["gradient steps" if offline else "environment steps"] = f"{steps:,.0f} of {total:,} ({steps / total:.0%})"
+    if "gradient_step" in newest and not offline:
+        lines["gradient steps"] = f"{newest['gradient_step']:,.0f}"
     lines |= {title: f"{newest[name]:,.6g}" for name, title in _SHOWN.items() if name in newest}
     if (wanted := newest.get("ray/samples_per_insert_wanted")) is not None:
         lines[_SHOWN["ray/samples_per_insert"]] += f", wanted {wanted:,.6g}"
-    sys.stdout.write("".join(f"{title:<36}{text}\n" for title, text in lines.items()))
-    return 0
+    tests = [row[_TEST] for row in rows if isinstance(row.get(_TEST), int | float)]
+    if tests:
+        lines["mean return of the best test"] = f"{max(tests):,.6g}"
+    return lines
+
+
+def state_of(run_dir: Path, max_steps: int, counter: str = "env_step") -> str:
+    """Returns whether a run is running, or how it ended.
+
+    A process of another machine is not seen.
+
+    :param run_dir: the folder of the run.
+    :param max_steps: the length of the run, in steps.
+    :param counter: the name of the counter of these steps in checkpoints.
+    """
+    from rlfast.experiment.run_dir import CHECKPOINT, ERROR_LOG, is_training
+
+    if is_training(run_dir):
+        return RUNNING
+    error = run_dir / ERROR_LOG
+    if error.exists():
+        last = (error.read_text(errors="replace").strip().splitlines() or [""])[-1]
+        return f"failed: {''.join(one if one.isprintable() else '?' for one in last)} (traceback in {error})"
+    try:
+        head = json.loads((run_dir / CHECKPOINT / "checkpoint.json").read_text())
+        over = head["over"] if "over" in head else head[counter] >= max_steps  # as older versions wrote it
+    except (OSError, ValueError, LookupError, TypeError):
+        over = False
+    again = f"rlfast train --resume {shlex.quote(str(run_dir))} continues it"
+    return "ended" if over is True else f"interrupted: {again}"
+
+
+def seconds_left(rows: Sequence[dict[str, Any]], max_steps: int) -> float | None:
+    """Returns how many seconds a run takes to its last step, at its pace of the newest tenth of its log.
+
+    :param rows: the rows of its log, oldest first.
+    :param max_steps: the last step.
+    :return: the seconds; None if that cannot be known yet.
+    """
+    points = [(row["step"], row["time"]) for row in rows if row.get("axis") == "env_step" and _are_numbers(row)]
+    first, last = (points[-min(len(points), max(2, len(points) // 10))], points[-1]) if points else ((0, 0), (0, 0))
+    if last[0] <= first[0] or last[1] <= first[1]:
+        return None
+    return float(max(max_steps - last[0], 0) * (last[1] - first[1]) / (last[0] - first[0]))
+
+
+def _are_numbers(row: dict[str, Any]) -> bool:
+    return all(isinstance(row.get(name), int | float) for name in ("step", "time"))
 
 
 def newest_figures(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
