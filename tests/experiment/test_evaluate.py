@@ -1,9 +1,12 @@
 import json
 import sys
+from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
+from rlfast.cli import main
 from rlfast.experiment.config import RunWarning
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import train
@@ -54,6 +57,35 @@ def test_a_film_names_our_own_extra(run, tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r'pip install "rlfast\[video\]"$'):
         evaluate(run, 1, video=tmp_path / "video")
     assert not (tmp_path / "video").exists()
+
+
+@pytest.mark.parametrize(
+    ("simulator", "chosen", "advice"), [("mujoco", None, True), ("mujoco", "glfw", False), ("other", None, False)]
+)
+def test_a_film_without_a_display_is_one_line(run, monkeypatch, capsys, simulator, chosen, advice):
+    class FatalError(Exception):
+        """As MuJoCo's, which is no RuntimeError."""
+
+    class Film(gym.Wrapper):
+        def __init__(self, env, folder, **_):
+            super().__init__(env)
+            Path(folder).mkdir()
+
+        def reset(self, **_):
+            raise FatalError("an OpenGL platform library\nhas not been loaded")
+
+    monkeypatch.setattr(gym.wrappers, "RecordVideo", Film)
+    monkeypatch.setitem(sys.modules, simulator, object())
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("MUJOCO_GL", chosen)
+    assert main(["eval", str(run), "--episodes", "1", "--video"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "CartPole-v1 cannot be filmed" in error
+    assert "has not been loaded" in error
+    assert ("MUJOCO_GL=egl" in error) is advice
+    assert not (run / "video").exists()
 
 
 def test_a_film(run, tmp_path):
