@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import json
 import pkgutil
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import rlfast
 from rlfast import _core
+from rlfast.experiment import DQNConfig
 
 PACKAGE = Path(rlfast.__file__).parent
 MODULES = sorted(
@@ -65,7 +67,7 @@ print(batch.obs.tolist(), batch.done.tolist(), index.tolist())
     assert python(code) == "[2, 3, 4, 5] [False, True, False, False] [2, 3, 0, 1]"
 
 
-ALONE = "import sys; sys.modules.update(dict.fromkeys(('torch', 'h5py', 'gymnasium', 'tyro', 'tensorboard')))\n"
+ALONE = "import sys; sys.modules.update(dict.fromkeys(('torch', 'h5py', 'gymnasium', 'tensorboard')))\n"
 """With NumPy alone: importing any of these raises ModuleNotFoundError."""
 
 
@@ -114,8 +116,10 @@ for name in {MODULES}:
     assert python(code) == ""
 
 
-def test_the_command_names_the_extra_in_one_line() -> None:
-    for command in (["train", "dqn"], ["eval", "nowhere"], ["train", "--resume", "nowhere"]):
+def test_the_command_names_the_extra_in_one_line(tmp_path: Path) -> None:
+    config = {"algorithm": "dqn", "config": json.loads(DQNConfig().to_json())}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for command in (["train", "dqn"], ["eval", str(tmp_path)], ["train", "--resume", str(tmp_path)]):
         code = ALONE + f"import io; sys.stderr = io.StringIO(); from rlfast.cli import main; print(main({command}))"
         shown = python(code + "; print(sys.stderr.getvalue())").splitlines()
         assert shown[0] == "1"

@@ -46,7 +46,10 @@ def __getattr__(name: str) -> Any:
     if name == "make_vec":
         return import_module("rlfast.env.registry").make_vec
     if name == "load":
-        return import_module("rlfast.experiment.evaluate").load
+        from rlfast.utils.runtime.extras import needed_by
+
+        with needed_by("rlfast.load"):
+            return import_module("rlfast.experiment.evaluate").load
     if name == "__all__":  # for `import *`: all that can be imported with the libraries that are here
         return [one for one in _NAMES if _is_here(one)]
     if name in _NAMES:

@@ -59,7 +59,9 @@ def test_info_of_data_without_rows(tmp_path, capsys):
     assert not (tmp_path / "a.png").exists()
 
 
-def test_convert_merge_and_split(data, tmp_path, capsys):
+def test_convert_merge_and_split(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("rlfast.utils.progress_bar._is_terminal", lambda: True)
+
     def run(*arguments):
         assert main([*arguments]) == 0
         streams = capsys.readouterr()

@@ -41,6 +41,11 @@ def test_a_run_from_a_gpu(run, capsys):
 
 def test_curves_are_drawn(run, tmp_path, capsys):
     other = shutil.copytree(run, tmp_path / "other")
+    assert main(["plot", run, str(other), "--out", str(tmp_path / "x.png")]) == 2
+    said = f"rlfast: {run} and {other} are runs of the same configuration and the same seed 0"
+    assert capsys.readouterr().err.startswith(said)
+    config = other / "config.json"
+    config.write_text(config.read_text().replace('"seed": 0', '"seed": 1'))
     assert main(["plot", run, str(other), "--out", str(tmp_path / "x.png")]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("DQN, CartPole-v1: ")
@@ -56,9 +61,7 @@ def test_curves_are_drawn(run, tmp_path, capsys):
     [
         (["eval"], "the following arguments are required: RUN (rlfast eval --help)"),
         (["eval", "nowhere"], "nowhere is no run folder"),
-        (["eval", "nowhere", "--episodes", "some"], "invalid int value: 'some'"),
-        (["eval", "nowhere", "--episodes", "0"], "episodes must be at least 1, got 0"),
-        (["eval", "nowhere", "--seed", "-1"], "seed must not be negative, got -1"),
+        (["eval", "nowhere", "--episodes", "some"], "'some' is no whole number"),
         (["plot"], "the following arguments are required: RUN (rlfast plot --help)"),
         (["plot", "nowhere"], "nowhere is no run folder"),
         (["plot", "nowhere", "--confidence", "2"], "--confidence must be within 0 and 1, got 2.0"),
@@ -69,6 +72,31 @@ def test_bad_arguments_end_with_2(arguments, message, capsys):
     error = capsys.readouterr().err
     assert f"rlfast: {message}" in error or message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--episodes", "0"], "episodes must be at least 1, got 0"),
+        (["--seed", "-1"], "seed must not be negative, got -1"),
+        (["--best"], "has no best policy"),
+    ],
+)
+def test_what_a_run_cannot_be_played_with(run, arguments, message, capsys):
+    shutil.rmtree(Path(run, "best"))
+    assert main(["eval", run, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_best_policy_is_played(run, capsys):
+    assert main(["eval", run, "--episodes", "2", "--best"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("2 episodes of the best policy: return ")
+    shutil.rmtree(Path(run, "checkpoint"))
+    assert main(["eval", run, "--episodes", "2", "--best"]) == 0
+    assert capsys.readouterr().out == shown
 
 
 @pytest.mark.parametrize("command", ["eval", "plot"])

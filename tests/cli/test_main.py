@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import pytest
 
 import rlfast
 from rlfast.cli import main
+from rlfast.experiment import ALGORITHMS
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
@@ -32,6 +34,11 @@ def test_bad_commands(arguments, message, capsys):
     error = capsys.readouterr().err
     assert error.startswith(f"rlfast: {message}: choose from train")
     assert error.count("\n") == 1
+
+
+def test_a_misspelt_command(capsys):
+    assert main(["trian"]) == 2
+    assert capsys.readouterr().err == "rlfast: there is no command 'trian'; did you mean train? (rlfast --help)\n"
 
 
 def test_ctrl_c_before_a_run_is_one_line(monkeypatch, capsys):
@@ -60,16 +67,45 @@ def test_a_reader_that_leaves_is_no_error():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"]])
-def test_help_comes_without_torch(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        (["trian"], 2),
+        (["train", "--help"], 0),
+        (["train", "ppo", "--help"], 0),
+        (["train", "pppo"], 2),
+        (["train", "dqn", "--no-such-option", "3"], 2),
+        (["train", "dqn", "--max-steps", "many"], 2),
+        (["train", "dqn", "--gamma", "3"], 2),
+        (["train", "--resume", "nowhere"], 2),
+        (["train", "--resume", "nowhere", "--no-such-option"], 2),
+        (["eval", "nowhere"], 2),
+        (["eval", "--no-such-option"], 2),
+        (["status", "nowhere"], 2),
+        (["status", "RUN"], 0),
+        (["plot", "nowhere"], 2),
+        (["data", "gather", "--no-such-option"], 2),
+    ],
+)
+def test_help_errors_and_status_come_without_torch(arguments, status, tmp_path):
+    (tmp_path / "RUN").mkdir()
+    config = {"algorithm": "dqn", "config": json.loads(ALGORITHMS["dqn"].config().to_json())}
+    (tmp_path / "RUN" / "config.json").write_text(json.dumps(config))
+    row = {"scope": "test", "axis": "env_step", "step": 100, "time": 1.0, "test/returns_stat/mean": 9.0}
+    (tmp_path / "RUN" / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     code = f"""
 import sys
 from rlfast.cli import main
-assert main({arguments!r}) == 0
-print("torch" in sys.modules, "gymnasium" in sys.modules, file=sys.stderr)
+from rlfast.experiment import ALGORITHMS
+assert main({arguments!r}) == {status}
+slow = ("torch", "gymnasium", "matplotlib", "scipy")
+print(*(name for name in slow if name in sys.modules), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "False False\n"
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr.splitlines()[status // 2 :] == [""]
 
 
 def test_it_is_a_module_as_well():

@@ -1,13 +1,17 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 
+import gymnasium as gym
 import pytest
 
 from machine import PATIENCE, wait_until
 from rlfast.cli import main
+from rlfast.cli.parsing import GROUPS, descriptions_of, read_settings
 from rlfast.experiment import ALGORITHMS
 
 SMALL = [f"--{setting}" for setting in (
@@ -25,8 +29,12 @@ def test_a_run(run_dir, capsys):
     shown = capsys.readouterr()
     assert "DQN on CartPole-v1, seed 4" in shown.out
     assert "environment steps   200" in shown.out
-    assert "Epoch #1" in shown.err
-    assert "return=" in shown.err
+    assert shown.out.startswith(f"run folder: {run_dir}\n")
+    assert [line.partition(",")[0] for line in shown.err.splitlines()] == [
+        "step 100 of 200 (50%)", "step 180 of 200 (90%)", "step 200 of 200 (100%)"
+    ]  # fmt: skip
+    assert "best test" in shown.out
+    assert str(run_dir / "best") in shown.out
     config = json.loads((run_dir / "config.json").read_text())["config"]
     assert (config["max_steps"], config["seed"], config["stop_return"]) == (200, 4, 475.0)
 
@@ -78,19 +86,36 @@ def test_help_shows_the_settings_of_the_environment(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], f"rlfast: no algorithm was given: choose from {', '.join(ALGORITHMS)}"),
-        (["train", "ppoo"], "rlfast: there is no algorithm 'ppoo'"),
+        (["train"], "rlfast: no algorithm was given (rlfast train --help lists all)"),
+        (["train", "ppoo"], "rlfast: there is no algorithm 'ppoo'; did you mean ppo?"),
+        (["train", "discrete_sac"], "did you mean discrete-sac?"),
+        (["train", "PPO"], "did you mean ppo?"),
+        (["train", "xyz"], "rlfast: there is no algorithm 'xyz' (rlfast train --help lists all)"),
         (["train", "dqn", "--resume", "runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
         (["train", "dqn", "--resume=runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
-        (["train", "dqn", "--no-such-flag", "3"], "rlfast: Unrecognized options: --no-such-flag, 3"),
-        (["train", "npg", "--compile"], "rlfast: Unrecognized options: --compile"),
+        (["train", "dqn", "--no-such-flag", "3"], "rlfast: there is no option --no-such-flag ("),
+        (["train", "npg", "--compile"], "rlfast: there is no option --compile"),
+        (["train", "dqn", "--lr", "3"], "did you mean --learning-rate?"),
+        (["train", "dqn", "--total-timesteps", "3"], "did you mean --max-steps?"),
+        (["train", "dqn", "--n_envs", "3"], "did you mean --num-envs?"),
+        (["train", "dqn", "--no-doubel"], "did you mean --no-double?"),
+        (["train", "dqn", "--hiden-sizes", "3"], "did you mean --hidden-sizes?"),
+        (["train", "dqn", "--seds", "0-3"], "did you mean --seeds?"),
         (["train", "dqn", "--max-step", "3"], "did you mean --max-steps?"),
-        (["train", "dqn", "--max-steps", "many"], "rlfast: Error parsing --max-steps: invalid literal"),
+        (["train", "dqn", "--max-steps", "many"], "rlfast: argument --max-steps: 'many' is no whole number"),
         (["train", "dqn", "--double", "False"], "False; --double is a switch without a value, and --no-double is its"),
         (["train", "dqn", "CartPole-v1"], "CartPole-v1; did you mean --env CartPole-v1?"),
-        (["train", "dqn", "--hidden-sizes", "64,32"], "several numbers have blanks between them: --hidden-sizes 64 32"),
+        (["train", "dqn", "--hidden-sizes", "64,a"], "argument --hidden-sizes: 'a' is no whole number"),
+        (["train", "dqn", "--channels", "1", "2"], "--channels must be 3 values, got 2"),
+        (["train", "dqn", "--max-steps", "1.5"], "argument --max-steps: '1.5' is no whole number"),
+        (["train", "dqn", "--gamma", "high"], "argument --gamma: 'high' is no number"),
+        (["train", "dqn", "--backend", "fast"], "'fast' is none of auto, native, in-process, process"),
+        (["train", "dqn", "--env-kwargs", "gravity"], "argument --env-kwargs: 'gravity' is not NAME=VALUE"),
+        (["train", "dqn", "--env-kwargs", "{"], "argument --env-kwargs: '{' is no JSON"),
+        (["train", "dqn", "--env-kwargs", "no_such=1"], "no_such"),
+        (["train", "dqn", "--wrappers", "gymnasium.wrappers:No"], "--wrappers gymnasium.wrappers:No cannot be found"),
         (["train", "dqn", "--storage", "zst"], "--storage zst is none of ram, lz4, zstd: write ./zst for a folder"),
-        (["train", "dqn", "--env"], "rlfast: Missing value for argument '--env'"),
+        (["train", "dqn", "--env"], "rlfast: argument --env: expected one argument"),
         (["train", "dqn", "--max-steps", "0"], "rlfast: --max-steps must be at least 1, got 0"),
         (["train", "dqn", "--gamma", "2"], "rlfast: --gamma must be within 0 and 1, got 2.0"),
         (["train", "dqn", "--env", "NoSuchEnv-v0"], "NoSuchEnv"),
@@ -108,6 +133,140 @@ def test_bad_arguments_end_with_2_and_leave_nothing(arguments, message, tmp_path
     assert error.startswith("rlfast: ")
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["--max-steps", "6e1"], "max_steps", 60),
+        (["--max-steps=6_0"], "max_steps", 60),
+        (["--max_steps", "60"], "max_steps", 60),
+        (["--stop-return", "-2e2"], "stop_return", -200.0),
+        (["--stop-return", "-.5"], "stop_return", -0.5),
+        (["--stop-return=none"], "stop_return", None),
+        (["--hidden-sizes", "8,4"], "hidden_sizes", [8, 4]),
+        (["--hidden-sizes", "8", "4"], "hidden_sizes", [8, 4]),
+        (["--hidden-sizes"], "hidden_sizes", []),
+        (["--env-seeds", "1", "2"], "env_seeds", [1, 2]),
+        (["--env-seeds", "None"], "env_seeds", None),
+        (["--max-steps", "10", "--max-steps", "60"], "max_steps", 60),
+        (["--env-kwargs", "sutton_barto_reward=true"], "env_kwargs", {"sutton_barto_reward": True}),
+        (["--env-kwargs", '{"sutton_barto_reward": false}'], "env_kwargs", {"sutton_barto_reward": False}),
+        (
+            ["--wrappers", "gymnasium.wrappers:FlattenObservation"],
+            "wrappers",
+            ["gymnasium.wrappers:FlattenObservation"],
+        ),
+    ],
+)
+def test_values_may_be_written_in_several_ways(arguments, name, value):
+    kind = ALGORITHMS["dqn"].config
+    given = read_settings("rlfast train dqn", kind, arguments, ALGORITHMS["dqn"].preset)
+    assert given.keys() == {name}
+    assert json.loads(kind(**given).to_json())[name] == value
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo", "il"])
+def test_settings_stand_in_groups(algorithm, capsys):
+    assert main(["train", algorithm, "--help"]) == 0
+    shown = capsys.readouterr().out
+    titles = re.findall(r"^(\w[^\n]*):$", shown, re.MULTILINE)
+    assert titles == ["options", "common", "algorithm", "network", "tests, checkpoints and logging", "distributed"]
+    common = shown[shown.index("\ncommon:") : shown.index("\nalgorithm:")]
+    places = [common.index(f"  --{name} ") for name in ("env", "max-steps", "seed", "run-dir", "learning-rate")]
+    assert places == sorted(places)
+    assert shown.index("--ray") > shown.index("\ndistributed:")
+    assert "Always" not in shown  # what has one value is not shown
+
+
+def test_each_setting_is_in_one_group():
+    named = [name for names in GROUPS.values() for name in names]
+    assert len({*named}) == len(named)
+    known = {field.name for algorithm in ALGORITHMS.values() for field in fields(algorithm.config)}
+    assert {*named} - known == {"seeds", "jobs"}
+
+
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS])
+def test_each_setting_is_described(algorithm, capsys):
+    kind = ALGORITHMS[algorithm].config
+    described = descriptions_of(kind)
+    assert {field.name for field in fields(kind) if not described.get(field.name)} == set()
+
+
+FIRST = """
+import sys
+from rlfast.cli import main
+
+class Out:
+    def write(self, text):
+        if text.strip():
+            print(text.strip(), "torch" in sys.modules, file=sys.stderr)
+            raise KeyboardInterrupt
+
+    def flush(self):
+        pass
+
+sys.stdout = Out()
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_the_folder_is_named_before_torch_is_imported(tmp_path, chosen):
+    command = [sys.executable, "-c", FIRST, "train", "dqn", "--env", "CartPole-v1"]
+    command += ["--run-dir", "a/b"] if chosen else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    folder = "a/b" if chosen else os.path.join("runs", "dqn-CartPole-v1-seed0")  # noqa: PTH118 (as it is printed)
+    assert done.stderr == f"run folder: {folder} False\nrlfast: interrupted\n"
+    assert done.returncode == 130
+    assert [*tmp_path.iterdir()] == []  # what was empty is gone
+
+
+def test_folders_that_were_there_stay(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "mine").mkdir()
+    for folder in ([], ["--run-dir", "mine"]):
+        assert main(["train", "dqn", "--env", "NoSuchEnv-v0", *folder]) == 2
+    assert "NoSuchEnv" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "runs"]
+
+
+OWN = """
+import gymnasium as gym
+gym.register("Own-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=20)
+"""
+
+
+def test_an_environment_in_the_current_folder_needs_no_permission(tmp_path, monkeypatch, run_dir, capsys):
+    name = f"own_{abs(hash(str(tmp_path)))}"
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / f"{name}.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path / "project")
+    path = [one for one in sys.path if one]
+    monkeypatch.setattr(sys, "path", [*path])  # as the command finds it, and not `python -m`
+    command = ["train", "dqn", "--env", f"{name}:Own-v0", "--run-dir", str(run_dir), *SMALL, "--no-progress"]
+    assert main([*command, "--max-steps", "60"]) == 0
+    monkeypatch.chdir(tmp_path)
+    for arguments in (
+        ["eval", str(run_dir), "--episodes", "2"],
+        ["train", "--resume", str(run_dir), "--max-steps", "80"],
+    ):
+        sys.modules.pop(name)
+        gym.registry.pop("Own-v0")
+        monkeypatch.setattr(sys, "path", [*path])
+        assert main([*arguments, *(["--no-progress"] if "train" in arguments else [])]) == 0
+    gym.registry.pop("Own-v0")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_cluster_is_not_connected_to_unless_it_is_named(run_dir, capsys):
+    assert train(run_dir, "--max-steps", "60", "--no-progress") == 0
+    text = (run_dir / "config.json").read_text()
+    (run_dir / "config.json").write_text(text.replace('"ray": null', '"ray": "evil:6379"'))
+    capsys.readouterr()
+    assert main(["train", "--resume", str(run_dir), "--max-steps", "80", "--allow-import"]) == 2
+    assert "connects only when it is asked for: --ray evil:6379" in capsys.readouterr().err
 
 
 def test_a_folder_in_use_is_refused(run_dir, capsys):
@@ -220,7 +379,7 @@ def test_the_folder_may_follow_an_equals_sign(run_dir, capsys):
     [
         ([], "the following arguments are required: RUN_DIR (rlfast train --resume --help)"),
         (["nowhere"], "rlfast: nowhere is no run folder: it has no config.json"),
-        (["nowhere", "--max-steps", "many"], "invalid int value: 'many'"),
+        (["nowhere", "--max-steps", "many"], "'many' is no whole number"),
         (["nowhere", "--colour"], "unrecognized arguments: --colour"),
     ],
 )

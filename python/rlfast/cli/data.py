@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlfast.cli.main import complain
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences
+from rlfast.cli.main import complain, sentence
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences, whole_number
 
 if TYPE_CHECKING:
     import argparse
@@ -54,27 +54,30 @@ def main(arguments: Sequence[str]) -> int:
     if name not in commands:
         what = "no command was given" if name is None else f"there is no command {name!r}"
         return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast data --help)", 2)
-    import gymnasium as gym
-
     try:
         with warnings_as_sentences():
             return commands[name](arguments[1:])
-    except (ValueError, TypeError, OSError, ImportError, MemoryError, gym.error.Error) as error:
-        return complain(" ".join(str(error).split()), 2)
+    except Exception as error:
+        usual = (ValueError, TypeError, OSError, ImportError, MemoryError)
+        gym: Any = sys.modules.get("gymnasium")  # which takes longer to import than to find a wrong argument
+        if not isinstance(error, usual if gym is None else (*usual, gym.error.Error)):
+            raise
+        return complain(sentence(error), 2)
 
 
 def _gather(arguments: Sequence[str]) -> int:
     parser = Parser("rlfast data gather", "Plays the policy of a run as in tests, and writes what it did to a file.")
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
-    parser.add_argument("--steps", type=int, required=True, help="number of transitions")
+    parser.add_argument("--steps", type=whole_number, required=True, help="number of transitions")
     parser.add_argument("--out", type=Path, required=True, help="the file; .hdf5 for Tianshou's layout")
     parser.add_argument("--eps", type=float, default=0.0, help="probability of random actions [%(default)s]")
     parser.add_argument("--noise", type=float, default=0.0, help="deviation of noise on actions [%(default)s]")
-    parser.add_argument("--seed", type=int, help="of environments and random actions [the run's]")
+    parser.add_argument("--best", action="store_true", help="the policy with the best test, not that of the end")
+    parser.add_argument("--seed", type=whole_number, help="of environments and random actions [the run's]")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
+    given = vars(parser.parse_args(arguments))
     from rlfast.experiment.gather import gather
 
-    given = vars(parser.parse_args(arguments))
     stats = gather(given.pop("run_dir"), given.pop("steps"), given.pop("out"), **given)
     text = f"{stats.n_collected_steps:,} transitions"
     sys.stdout.write(f"{text}, {_described(stats.returns)}\n")
@@ -138,7 +141,7 @@ def _split(arguments: Sequence[str]) -> int:
     parser = _writing_parser("split", "Writes a dataset as several, named NAME-00000-of-00003 and so on.")
     parser.add_argument("source", help=_SOURCE)
     parser.add_argument(
-        "--size", type=int, required=True, help="transitions of each dataset; the last one has the rest"
+        "--size", type=whole_number, required=True, help="transitions of each dataset; the last one has the rest"
     )
     given = parser.parse_args(arguments)
     if given.size < 1:

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlfast.cli.main import complain
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences
+from rlfast.cli.main import complain, sentence
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences, whole_number
+from rlfast.experiment.run_dir import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,41 +22,39 @@ def main(arguments: Sequence[str]) -> int:
     """
     parser = Parser("rlfast eval", "Plays new episodes with the policy of a run, without exploration.")
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
-    parser.add_argument("--episodes", type=int, default=100, help="how many [%(default)s]")
-    parser.add_argument("--seed", type=int, help="of the environments [the run's]")
+    parser.add_argument("--best", action="store_true", help="the policy with the best test, not that of the end")
+    parser.add_argument("--episodes", type=whole_number, default=100, help="how many [%(default)s]")
+    parser.add_argument("--seed", type=whole_number, help="of the environments [the run's]")
     parser.add_argument("--device", help="where the policy shall live: cpu, cuda, ... [the run's, if it is here]")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument("--video", action="store_true", help="film one more episode, into RUN/video")
-    given = parser.parse_args(arguments)
+    given = vars(parser.parse_args(arguments))
+    run_dir, video = given["run_dir"], given["run_dir"] / "video" if given["video"] else None
+    try:
+        config = read_config(run_dir)
+    except (ValueError, OSError) as error:
+        return complain(sentence(error), 2)
 
     import gymnasium as gym
 
     from rlfast.experiment.evaluate import evaluate
     from rlfast.experiment.report.result import scored_task
     from rlfast.experiment.report.scores import described_score
-    from rlfast.experiment.run_dir import read_config
 
-    video = given.run_dir / "video" if given.video else None
     try:
         with warnings_as_sentences():
-            stats = evaluate(
-                given.run_dir,
-                given.episodes,
-                seed=given.seed,
-                video=video,
-                device=given.device,
-                allow_import=given.allow_import,
-            )
+            stats = evaluate(**given | {"video": video})
     except (ValueError, OSError, ImportError, gym.error.Error) as error:
-        return complain(str(error), 2)
+        return complain(sentence(error), 2)
     returns, lens = stats.returns_stat, stats.lens_stat
     assert returns is not None  # noqa: S101 (an episode has ended)
     assert lens is not None  # noqa: S101 (likewise)
     sys.stdout.write(
-        f"{len(stats.returns)} episodes: return {returns.mean:.2f} ± {returns.std:.2f} "
+        f"{len(stats.returns)} episodes{' of the best policy' * given['best']}: "
+        f"return {returns.mean:.2f} ± {returns.std:.2f} "
         f"(from {returns.min:g} to {returns.max:g}), length {lens.mean:.1f}\n"
     )
-    if (task := scored_task(read_config(given.run_dir))) is not None:
+    if (task := scored_task(config)) is not None:
         sys.stdout.write(f"normalized score {described_score(task, returns.mean)}\n")
     if video is not None:
         sys.stdout.write(f"{video}\n")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from rlfast.utils.runtime.extras import MissingExtra, needed_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _COMMANDS = {
     "train": "train an agent, or go on with a run",
     "eval": "play the policy of a run",
-    "status": "show the newest figures of a run",
+    "status": "show how far a run is",
     "plot": "draw learning curves over seeds",
     "data": "gather, describe and convert data for offline learning",
     "check-env": "find what would go wrong in training with an environment",
@@ -54,10 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if command not in _COMMANDS:
         what = "no command was given" if command is None else f"there is no command {command!r}"
-        return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
-    return guarded(
-        f"rlfast {command}", lambda: _run(import_module(f"rlfast.cli.{command.replace('-', '_')}").main, arguments[1:])
-    )
+        guess = closest(command or "", _COMMANDS)
+        meant = f"; did you mean {guess}?" if guess else f": choose from {', '.join(_COMMANDS)}"
+        return complain(f"{what}{meant} (rlfast --help)", 2)
+    module = f"rlfast.cli.{command.replace('-', '_')}"
+    return guarded(f"rlfast {command}", lambda: _run(import_module(module).main, arguments[1:]))
 
 
 def guarded(command: str, run: Callable[[], int]) -> int:
@@ -99,6 +100,40 @@ def _terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def closest(word: str, choices: Iterable[str], meant: Mapping[str, str] | None = None) -> str | None:
+    """Returns the choice that a misspelt word means; None if there is none.
+
+    :param word: the word.
+    :param choices: the words that exist, most used first.
+    :param meant: the choices that words of other libraries mean.
+
+    >>> closest("pppo", ["dqn", "ppo"]), closest("lr", ["lr-schedule", "learning-rate"]), closest("fly", ["train"])
+    ('ppo', 'learning-rate', None)
+    """
+    from difflib import get_close_matches
+
+    known, word = [*choices], word.lower().replace("_", "-")
+    if word in known:
+        return word
+    if (other := (meant or {}).get(word)) in known:
+        return other
+    initials = [one for one in known if "-" in one and "".join(part[:1] for part in one.split("-")) == word]
+    similar = get_close_matches(word, known, n=1, cutoff=0.6)
+    longer = [one for one in known if len(word) > 2 and one.startswith(word)]
+    return next(iter([*initials, *longer, *similar]), None)
+
+
+def sentence(error: BaseException) -> str:
+    """Returns the text of an error, without the number of a system's error.
+
+    >>> sentence(PermissionError(13, "Permission denied", "runs/x.png"))
+    'runs/x.png: Permission denied'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return ": ".join(str(one) for one in (error.filename, error.strerror) if one is not None)
+    return str(error)
 
 
 def complain(message: str, status: int) -> int:

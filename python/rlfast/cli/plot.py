@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlfast.cli.main import complain
+from rlfast.cli.main import complain, sentence
 from rlfast.cli.parsing import Parser
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         curves = compare(given.run_dirs, given.out, confidence=given.confidence)
     except (ValueError, OSError) as error:
-        return complain(str(error), 2)
+        return complain(sentence(error), 2)
     for name, curve in curves.items():
         band = f"{curve.low[-1]:.1f} to {curve.high[-1]:.1f}"
         sys.stdout.write(f"{name}: {curve.iqm[-1]:.1f} ({band}) over {curve.runs} run{'s'[: curve.runs > 1]}\n")

@@ -43,7 +43,7 @@ def report(run: Callable[[], RunResult]) -> int:
         what = f"no checkpoint of {where} could be written: {result.unsaved}; {left}"
         return complain(what, 130 if result.interrupted else 1)
     if result.interrupted:
-        again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}" + " --allow-import" * (":" in config.env)
+        again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}"
         return complain(f"interrupted at {where}: {again} goes on", 130)
     if config.require_stop_return and not result.reached:
         return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from rlfast.cli.main import complain, guarded
+from rlfast.cli.main import complain, guarded, sentence
 from rlfast.cli.reporting import report
 from rlfast.experiment.algorithms import algorithm_of, find
 from rlfast.utils.runtime.interrupt import Interrupt
@@ -132,7 +132,7 @@ def main(config: RunConfig, seeds: Sequence[int], jobs: int | None) -> int:
         try:
             runs = _make(config, seeds, held)
         except OSError as error:
-            return complain(str(error), 2)
+            return complain(sentence(error), 2)
         interrupted = _train(runs, jobs)
         for run in runs:
             if not any(run.folder.iterdir()):

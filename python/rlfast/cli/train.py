@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
-import re
 import sys
-from dataclasses import fields, replace
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlfast.cli.main import complain
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser
-from rlfast.cli.reporting import report
-from rlfast.cli.seeds import main as train_seeds
-from rlfast.cli.seeds import parse_seeds
-from rlfast.experiment.config import flag
+from rlfast.cli.main import closest, complain, sentence
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, read_settings, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +20,7 @@ if TYPE_CHECKING:
 
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
        rlfast train ALGORITHM --seeds 0-4 [--jobs N] [--run-dir DIR] [any setting]
-       rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [--ray ADDRESS] [--allow-import] [--no-progress]
+       rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [...]
 
 algorithms:
 {algorithms}
@@ -55,7 +48,9 @@ def main(arguments: Sequence[str]) -> int:
         return _resume([*name.split("=", 1)[1:], *arguments[1:]])
     if name is None or name not in ALGORITHMS:
         what = "no algorithm was given" if name is None else f"there is no algorithm {name!r}"
-        return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
+        guess = closest(name or "", ALGORITHMS)
+        meant = f"; did you mean {guess}?" if guess else ""
+        return complain(f"{what}{meant} (rlfast train --help lists all)", 2)
     if any(argument.partition("=")[0] == "--resume" for argument in arguments[1:]):
         return complain("a run goes on as it was configured, without an algorithm: rlfast train --resume RUN_DIR", 2)
     return _train(ALGORITHMS[name], arguments[1:])
@@ -63,49 +58,55 @@ def main(arguments: Sequence[str]) -> int:
 
 def _train(algorithm: Algorithm, arguments: Sequence[str]) -> int:
     """Trains one seed, or all of ``--seeds``."""
-    finder = Parser(f"rlfast train {algorithm.name}", "", add_help=False)
-    finder.add_argument("--seeds")
-    finder.add_argument("--jobs", type=int)
-    several, settings = finder.parse_known_args(arguments)
-    if several.seeds is None:
-        if several.jobs is not None:
+    given = read_settings(f"rlfast train {algorithm.name}", algorithm.config, arguments, algorithm.preset)
+    seeds, jobs = given.pop("seeds", None), given.pop("jobs", None)
+    if seeds is None:
+        if jobs is not None:
             return complain("--jobs is for --seeds: leave it out", 2)
+        return _train_one(algorithm, given)
+    if "seed" in given:
+        return complain("--seed and --seeds exclude each other: leave one out", 2)
+    if jobs is not None and jobs < 1:
+        return complain(f"--jobs must be at least 1, got {jobs}", 2)
+    from rlfast.cli.seeds import main as train_seeds
+    from rlfast.cli.seeds import parse_seeds
+
+    try:
+        numbers, config = parse_seeds(seeds), _config(algorithm, given)
+    except (ValueError, TypeError) as error:
+        return complain(str(error), 2)
+    return train_seeds(config, numbers, jobs)
+
+
+def _train_one(algorithm: Algorithm, given: dict[str, Any]) -> int:
+    """Names the folder of the run at once, before the libraries that take seconds to import, and trains."""
+    from rlfast.experiment.run_dir import reserved
+
+    with contextlib.ExitStack() as held:
+        try:
+            config = _config(algorithm, given)
+            run_dir = held.enter_context(reserved(config, algorithm.name))
+        except (ValueError, TypeError, OSError) as error:
+            return complain(sentence(error), 2)
+        sys.stdout.write(f"run folder: {run_dir}\n")
+        sys.stdout.flush()
+        from rlfast.cli.reporting import report
         from rlfast.distributed.run import train
 
-        config = _parse(algorithm, settings)
-        return report(lambda: train(config))
-    if any(argument.partition("=")[0] == "--seed" for argument in settings):
-        return complain("--seed and --seeds cannot be had together: leave one out", 2)
-    if several.jobs is not None and several.jobs < 1:
-        return complain(f"--jobs must be at least 1, got {several.jobs}", 2)
-    try:
-        seeds = parse_seeds(several.seeds)
-    except ValueError as error:
-        return complain(str(error), 2)
-    return train_seeds(_parse(algorithm, settings), seeds, several.jobs)
+        return report(lambda: train(replace(config, run_dir=run_dir)))
 
 
-def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
-    """Returns the preset of the environment with the changes of the arguments.
+def _config(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
+    """Returns the preset of the environment with the settings that were given.
 
-    :raises SystemExit: after help or an error was printed.
+    :raises ValueError: if they contradict each other.
     """
-    import tyro
+    from rlfast.experiment.config import find_here
 
-    default = algorithm.config.env
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--env", nargs="?", const=default, default=default)
-    env = _with_version(finder.parse_known_args(arguments)[0].env)
-    command, complaint = f"rlfast train {algorithm.name}", io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            config = tyro.cli(algorithm.config, prog=command, default=algorithm.preset(env), args=arguments)
-            return replace(config, env=_with_version(config.env))
-    except SystemExit as stop:
-        if stop.code:
-            message = _one_line(complaint.getvalue()) + _hint(arguments, algorithm)
-            stop.code = complain(f"{message} ({command} --help)", 2)
-        raise
+    env = _with_version(given.get("env", algorithm.config().env))
+    config = replace(algorithm.preset(env), **given | {"env": env})
+    find_here(config)
+    return config
 
 
 def _with_version(env: str) -> str:
@@ -121,49 +122,30 @@ def _with_version(env: str) -> str:
     return env
 
 
-def _one_line(complaint: str) -> str:
-    """Returns the sentence in a box of tyro's, and the option that it suggests."""
-    blocks: list[list[str]] = [[]]
-    for line in complaint.splitlines():
-        text = line.strip(" │")
-        if set(text) <= set("─-╰╯") or text.startswith("╭"):  # a line, or the border with the title
-            blocks.append([])
-        else:
-            blocks[-1].append(text)
-    message, *rest = [" ".join(block) for block in blocks if block][0 if "╭" in complaint else 1 :]
-    message = re.sub(r"^Error parsing \w*Config: ", "", message)
-    meant = [words[3] for words in map(str.split, rest) if words[:3] == ["Perhaps", "you", "meant:"]]
-    return f"{message}; did you mean {meant[0]}?" if meant else message
-
-
-def _hint(arguments: Sequence[str], algorithm: Algorithm) -> str:
-    """Returns what a command line meant that gives a value to a switch, an id without --env, or numbers with commas."""
-    kinds = {flag(one.name): one.type for one in fields(algorithm.config)}
-    if arguments and not arguments[0].startswith("-"):
-        return f"; did you mean --env {arguments[0]}?"
-    for option, value in pairwise(arguments):
-        if kinds.get(option) == "bool" and not value.startswith("-"):
-            return f"; {option} is a switch without a value, and --no-{option[2:]} is its opposite"
-        if str(kinds.get(option)).startswith("tuple") and "," in value:
-            return f"; several numbers have blanks between them: {option} {value.replace(',', ' ')}"
-    return ""
-
-
 def _resume(arguments: Sequence[str]) -> int:
-    from rlfast.distributed.run import resume
-
-    parser = Parser("rlfast train --resume", "Goes on with a run where its checkpoint was taken.")
+    parser = Parser("rlfast train --resume", "Continues a run where its checkpoint was taken.")
     parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run")
-    parser.add_argument("--max-steps", type=int, default=argparse.SUPPRESS, help="go on up to this many steps")
+    parser.add_argument("--max-steps", type=whole_number, default=argparse.SUPPRESS, help="go on up to this many steps")
     parser.add_argument(
         "--device",
         default=argparse.SUPPRESS,
         help="where the networks shall live: cpu, cuda, ... [the run's, if it is here]",
     )
-    parser.add_argument("--ray", default=argparse.SUPPRESS, help="address of another Ray cluster [the run's]")
+    parser.add_argument("--ray", default=argparse.SUPPRESS, help="address of the Ray cluster of a run that is spread")
+    parser.add_argument("--storage", default=argparse.SUPPRESS, help="where the rows of the buffer are [the run's]")
+    parser.add_argument("--data", default=argparse.SUPPRESS, help="the data of an offline run [the run's]")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument(
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"
     )
     given = vars(parser.parse_args(arguments))
+    from rlfast.experiment.run_dir import read_config
+
+    try:
+        read_config(given["run_dir"])
+    except (ValueError, OSError) as error:
+        return complain(sentence(error), 2)
+    from rlfast.cli.reporting import report
+    from rlfast.distributed.run import resume
+
     return report(lambda: resume(**given))

@@ -37,6 +37,8 @@ def _is_notebook() -> bool:
 def duration(seconds: float) -> str:
     """Returns a time in words.
 
+    :param seconds: the time.
+
     >>> duration(7.6), duration(65), duration(3 * 3600 + 125)
     ('8 s', '1 min 05 s', '3 h 02 min')
     """

@@ -20,7 +20,6 @@ _LIBRARIES = {
         "tensorboard",
         "torch",
         "tqdm",
-        "tyro",
     ),
     "atari": ("ale_py",),
     "hdf5": ("h5py",),
