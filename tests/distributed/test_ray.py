@@ -15,6 +15,7 @@ from rlfast.distributed.learning.team import Team
 from rlfast.experiment import train as train_in_one_process
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.config import RunWarning
+from rlfast.experiment.run import ConfigError
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")]
 
@@ -53,7 +54,9 @@ def weights(run_dir):
 def test_a_run_and_its_continuation(run_dir):
     result = train(replay(run_dir=run_dir, weights_every=4))
     assert (result.env_step, result.info.gradient_step, result.unsaved) == (600, 135, None)
-    assert resume(run_dir, max_steps=700).env_step == 700
+    with pytest.raises(ConfigError, match="connects only when it is asked for: --ray auto"):
+        resume(run_dir, max_steps=700)
+    assert resume(run_dir, max_steps=700, ray="auto").env_step == 700
 
 
 def test_ppo_equals_the_run_in_one_process_to_the_bit(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,6 +116,23 @@ def test_what_you_asked_for_permits_nothing_else(tiny, run_dir, module, changes)
     for opening in openings(run_dir).values():
         with pytest.raises(ValueError, match="say --allow-import"):
             opening()
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed"),
+    [
+        ({"env", "env_kwargs"}, True),
+        ({"env"}, False),
+        ({"env_kwargs"}, False),
+        ({"wrappers"}, False),
+        ({"env", "wrappers", "env_kwargs", "seed"}, True),
+        ((), False),
+    ],
+)
+def test_a_setting_that_you_name_permits_no_other(tiny, module, asked, allowed):
+    config = tiny(env=f"{module.stem}:Mine-v0", env_kwargs={"force": 9.0})
+    with nullcontext() if allowed else pytest.raises(ValueError, match="say --allow-import"):
+        check_outside(Path(), config, allow=False, asked=asked)
 
 
 def test_arguments_and_wrappers_reach_the_environment(tiny, run_dir, module):

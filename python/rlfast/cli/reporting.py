@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from rlfast.cli.main import complain
+from rlfast.cli.main import complain, sentence
 from rlfast.cli.parsing import warnings_as_sentences
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def report(run: Callable[[], RunResult]) -> int:
     :param run: a function that trains.
     :return: the exit status.
     """
+    from rlfast.experiment.config import is_cluster
     from rlfast.experiment.report.result import place
     from rlfast.experiment.run import ConfigError
     from rlfast.experiment.training import what_is_left
@@ -29,7 +30,7 @@ def report(run: Callable[[], RunResult]) -> int:
         with warnings_as_sentences():
             result = run()
     except ConfigError as error:
-        return complain(str(error), 2)
+        return complain(sentence(error.__cause__ if isinstance(error.__cause__, OSError) else error), 2)
     except Exception as error:
         notes = " ".join(getattr(error, "__notes__", []))
         if "C++ compiler" in str(error):  # torch's message is about its own options
@@ -44,6 +45,8 @@ def report(run: Callable[[], RunResult]) -> int:
         return complain(what, 130 if result.interrupted else 1)
     if result.interrupted:
         again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}"
+        if is_cluster(config.ray):
+            again += f" --ray {shlex.quote(str(config.ray))}"
         return complain(f"interrupted at {where}: {again} goes on", 130)
     if config.require_stop_return and not result.reached:
         return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)

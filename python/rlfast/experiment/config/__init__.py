@@ -34,7 +34,13 @@ from rlfast.experiment.config.on_policy import (
     OnPolicyConfig,
     PolicyGradientConfig,
 )
-from rlfast.experiment.config.outside import check_cluster, check_outside, find_here, remember
+from rlfast.experiment.config.outside import (
+    check_cluster,
+    check_outside,
+    find_here,
+    is_cluster,
+    remember,
+)
 from rlfast.experiment.config.presets import (
     ALE,
     ATARI,
@@ -87,6 +93,7 @@ __all__ = [
     "find_here",
     "flag",
     "hints_of",
+    "is_cluster",
     "remember",
     "stream_seed",
 ]

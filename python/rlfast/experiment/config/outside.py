@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 IN_MEMORY = ("ram", "lz4", "zstd")
 """The values of ``storage`` that are no folder."""
-_LOCAL_CLUSTERS = (None, "local", "in-process")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +33,8 @@ class _Lead:
     """A group of settings that lead outside."""
 
     settings: dict[str, Any]
+    names: tuple[str, ...]
+    """The names of those that lead outside by themselves."""
     modules: tuple[str, ...] = ()
     """The packages that are imported."""
     complaint: str
@@ -78,7 +79,7 @@ def check_outside(run_dir: Path, config: RunConfig, *, allow: bool, asked: Colle
     if allow:
         find_here(config)
     for lead in _leads(config, run_dir):
-        if not (allow or {*lead.settings} & {*asked} or _is_remembered(lead)):
+        if not (allow or {*lead.names} <= {*asked} or _is_remembered(lead)):
             raise ValueError(f"{run_dir / 'config.json'} {lead.complaint}")
 
 
@@ -90,11 +91,19 @@ def check_cluster(run_dir: Path, config: RunConfig, asked: Collection[str]) -> N
     :param asked: names of settings that the user has given now.
     :raises ValueError: if not.
     """
-    if config.ray not in _LOCAL_CLUSTERS and "ray" not in asked:
+    if is_cluster(config.ray) and "ray" not in asked:
         raise ValueError(
             f"{run_dir / 'config.json'} spreads the run over the Ray cluster {config.ray!r}, to which a run connects "
             f"only when it is asked for: --ray {config.ray}, or another address; --ray local starts a new one"
         )
+
+
+def is_cluster(address: str | None) -> bool:
+    """Whether the ``ray`` of settings names a cluster that may belong to others, and not one of the run alone.
+
+    :param address: the setting.
+    """
+    return address not in (None, "local", "in-process")
 
 
 def find_here(config: RunConfig) -> None:
@@ -119,13 +128,15 @@ def _leads(config: RunConfig, run_dir: Path | None = None) -> Iterator[_Lead]:
     modules = _modules_of(config)
     if modules or config.env_kwargs:
         settings = {"env": config.env, "env_kwargs": config.env_kwargs, "wrappers": [*config.wrappers]}
+        leads = {"env": ":" in config.env, "env_kwargs": config.env_kwargs, "wrappers": config.wrappers}
+        names = tuple(name for name, value in leads.items() if value)
         what = f"names the environment {config.env!r}"
         if modules:
             what += f", and to make it the module {' and '.join(map(repr, modules))} would be imported, which runs it"
         else:
             what += f" with arguments of its own, {json.dumps(config.env_kwargs)}"
         trust = "if you trust the folder, say --allow-import, or allow_import=True"
-        yield _Lead(settings=settings, modules=tuple(modules), complaint=f"{what}: {trust}")
+        yield _Lead(settings=settings, names=names, modules=tuple(modules), complaint=f"{what}: {trust}")
     for name, verb in {"storage": "keeps rows in", "data": "learns from"}.items():
         value = getattr(config, name, None)
         if value is None or value in IN_MEMORY:
@@ -133,7 +144,7 @@ def _leads(config: RunConfig, run_dir: Path | None = None) -> Iterator[_Lead]:
         path = Path(value).expanduser().resolve()
         if run_dir is None or not path.is_relative_to(run_dir.resolve()):
             text = f"{verb} {value}, which is outside the run's folder: name it again, --{name} {value}"
-            yield _Lead(settings={name: str(path)}, complaint=text)
+            yield _Lead(settings={name: str(path)}, names=(name,), complaint=text)
 
 
 def _is_remembered(lead: _Lead) -> bool:
