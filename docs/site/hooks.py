@@ -113,8 +113,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Loads MathJax where there are equations."""
+    """Labels the cells of tables with their columns, for phones, and loads MathJax where there are equations."""
+    html = re.sub(r"<table>.*?</table>", labelled, html, flags=re.DOTALL)
     if 'class="arithmatex"' not in html:
         return html
     up = "../" * page.url.count("/")
     return f'{html}\n<script defer src="{up}{MATHJAX}"></script>'
+
+
+def labelled(table: re.Match[str]) -> str:
+    """The table with the heading of its column in each cell."""
+    headings = [re.sub(r"<[^>]*>", "", text) for text in re.findall(r"<th[^>]*>(.*?)</th>", table[0], re.DOTALL)]
+
+    def row(match: re.Match[str]) -> str:
+        labels = iter(headings)
+        return re.sub(r"<td\b", lambda _: f'<td data-label="{next(labels, "")}"', match[0])
+
+    return re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
