@@ -123,7 +123,11 @@ def load() -> dict[str, Any]:
     return dict(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else {"libraries": {}}
 
 
-def record(results: dict[str, Any]) -> None:
+def record(name: str, found: dict[str, Any], *, all_cases: bool) -> None:
+    """Adds the answers of a library to the recorded ones; with ``all_cases``, they replace those of the library."""
+    results = load()
+    kept = {} if all_cases else results["libraries"].get(name, {}).get("cases", {})
+    results["libraries"][name] = {**found, "cases": {**kept, **found["cases"]}}
     ordered = {name: results["libraries"][name] for name in COLUMNS if name in results["libraries"]}
     for library in ordered.values():
         library["cases"] = {id: library["cases"][id] for id in CASES if id in library["cases"]}
@@ -146,20 +150,17 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"unknown libraries: {', '.join(sorted(unknown))}")
     cases = [CASES[id] for id in options.case or CASES]
-    results = load()
     for name in options.libraries or COLUMNS:
         try:
             found = run_library(name, cases)
         except Unavailable as reason:
             print(f"{name}: left out: {reason}")
             continue
-        kept = results["libraries"].get(name, {}).get("cases", {}) if options.case else {}
         found["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
-        results["libraries"][name] = {**found, "cases": {**kept, **found["cases"]}}
         for id, answer in found["cases"].items():
             if options.case or answer["outcome"] not in {RIGHT, ABSENT}:
                 print(f"{name:10} {id:32} {answer['outcome']:8} {str(answer.get('observed', ''))[:300]}")
-    if not options.dry_run:
-        record(results)
-        PAGE.write_text(page(load()), encoding="utf-8")
+        if not options.dry_run:
+            record(name, found, all_cases=not options.case)
+            PAGE.write_text(page(load()), encoding="utf-8")
     return 0
