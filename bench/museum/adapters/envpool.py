@@ -43,13 +43,5 @@ def wide_step(envs: int) -> Any:
     return pool.step(np.zeros(envs, int))[0]
 
 
-def clock_rows(envs: int, limit: int, steps: int) -> Any:
-    """Its environments are reset in the step after the end."""
-    pool = make("CartPole-v1", envs, max_episode_steps=limit)
-    pool.reset()
-    resetting, rows = np.zeros(envs, bool), []
-    for _ in range(steps):
-        _, rew, terminated, truncated, info = pool.step(np.zeros(envs, int))
-        rows.append((~resetting, rew, terminated, truncated, info["elapsed_step"]))
-        resetting = terminated | truncated
-    return rows
+def limited_cartpole(envs: int, limit: int) -> Any:
+    return make("CartPole-v1", envs, max_episode_steps=limit)

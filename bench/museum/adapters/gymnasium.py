@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
 
@@ -115,6 +116,10 @@ def own_starts(tasks: list[str], envs: int) -> dict[str, Any]:
         vectors = gym.make_vec(task, num_envs=envs)
         found[task] = np.concatenate([np.array(vectors.reset()[0]) for _ in range(3)])
     return found
+
+
+def limited_cartpole(envs: int, limit: int) -> Any:
+    return CartPoleVectorEnv(envs, max_episode_steps=limit)
 
 
 def wide_step(envs: int) -> Any:

@@ -146,6 +146,10 @@ def own_starts(tasks: list[str], envs: int) -> dict[str, Any]:
     return found
 
 
+def limited_cartpole(envs: int, limit: int) -> Any:
+    return env.NativeVectorEnv("CartPole-v1", envs, max_episode_steps=limit)
+
+
 def polyak(target: nn.Module, source: nn.Module, tau: float) -> None:
     BasePolicy.soft_update(target, source, tau)
 

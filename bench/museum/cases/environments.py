@@ -209,6 +209,14 @@ CASES = (
         {"rows": 8},
     ),
     Case(
+        "time-limit-flags",
+        "A library's own CartPole marks its time limit as a truncation, and steps that reset have no reward",
+        ("sail-sg/envpool#179", "sail-sg/envpool#239", "automl/Mighty#108"),
+        "limited_cartpole",
+        {"envs": 2, "limit": 3, "steps": 8},
+        {"rows": ["..t..t", "..t..t"], "rewards of resets": 0},
+    ),
+    Case(
         "many-environments",
         "There may be more than 255 environments",
         ("sail-sg/envpool#152",),

@@ -183,7 +183,7 @@ CASES = (
         {"capacity": 4, "more": 1, "priority": 100.0},
         {1: 0.33, 2: 0.33, 3: 0.33, 4: Either(0.0, 0.01)},
         tolerance=CLOSE,
-        note="cpprb has the option `check_for_update` for it, and TorchRL's maintainer has asked for it (pytorch/rl#4041).",
+        note="cpprb has the option `check_for_update`; TorchRL's maintainer has asked for the like (pytorch/rl#4041).",
     ),
     Case(
         "late-update-turn",

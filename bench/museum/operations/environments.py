@@ -24,6 +24,7 @@ __all__ = [
     "episode_statistics",
     "failing_environment",
     "infos_that_differ",
+    "limited_cartpole",
     "many_environments",
     "own_resets",
     "random_actions_in_mode",
@@ -133,6 +134,21 @@ def infos_that_differ(library: Any, *, infos: list[list[Any]]) -> Any:
         vector.step(np.zeros(len(infos), int))
         given.append([item.item() if isinstance(item, np.generic) else item for item in vector.infos("value")])
     return given
+
+
+def limited_cartpole(library: Any, *, envs: int, limit: int, steps: int) -> Any:
+    """The flags of each row of the library's own CartPole with a time limit, and the rewards of steps that reset."""
+    vector = needs(library, "limited_cartpole")(envs, limit)
+    vector.reset()
+    resets, rows, rewards = np.zeros(envs, bool), [""] * envs, 0.0
+    for _ in range(steps):
+        _, rew, terminated, truncated, _ = vector.step(np.zeros(envs, int))
+        for place in range(envs):
+            flag = "T" if terminated[place] else "t" if truncated[place] else "."
+            rows[place] += "" if resets[place] else flag
+        rewards += float(np.abs(np.asarray(rew)[resets]).sum())
+        resets = np.asarray(terminated) | np.asarray(truncated)
+    return {"rows": rows, "rewards of resets": rewards}
 
 
 def many_environments(library: Any, *, envs: int) -> Any:
