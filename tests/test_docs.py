@@ -105,6 +105,12 @@ def test_every_algorithm_of_the_command_line_has_a_page() -> None:
         assert f"| {threshold:g}" in page
 
 
+def test_all_algorithms_are_in_the_overview() -> None:
+    folder = ROOT / "docs" / "algorithms"
+    listed = re.findall(r"^\| \[.*?\]\((.*?)\) \|", (folder / "index.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(page.relative_to(folder).as_posix() for page in ALGORITHM_PAGES)
+
+
 def test_all_pages_are_in_the_menu() -> None:
     menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
     listed = re.findall(r"([\w/-]+\.md)$", menu, re.MULTILINE)
