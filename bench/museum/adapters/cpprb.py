@@ -157,5 +157,5 @@ def hostile_file(folder: Path, payload: Any) -> Any:
     buffer.save(path)
     with np.load(path, allow_pickle=True) as file:
         parts = {name: file[name] for name in file.files}
-    np.savez(path, **{**parts, "cache": np.array([payload], object)})
+    np.savez(path, **{**parts, "data": np.array([payload], object)})
     return lambda: ReplayBuffer(4, columns(EXAMPLE)).load_transitions(str(path))

@@ -14,6 +14,8 @@ from torch import nn
 from torch.distributions import Independent, Normal
 
 from bench.museum.adapters.tianshou_names import Normalizer, Shared, publish
+from bench.museum.operations.rows import episodes
+from bench.museum.operations.scripted import Counter
 
 FIRST = tianshou.__version__.startswith("1.")
 if FIRST:
@@ -143,7 +145,15 @@ def agents_turns(lives: list[int]) -> list[int]:
 
 
 def warm() -> None:
-    """Compiles what Numba compiles once for all cases."""
+    """Compiles what Numba compiles once for all cases, so that it is not done again in the process of each."""
+    rows = episodes("..T..")
+    for prioritized in (False, True):
+        list(shared.nstep(4, rows, 2, 0.9, lambda obs: obs, prioritized))
+    stacked = shared.replay(4, rows[0], stack=2)
+    for row in rows:
+        stacked.add(row)
+    stacked.sample(8)
+    list(shared.collected_statistics(env.DummyVectorEnv([Counter] * 2), 4))
     data.SegmentTree(4)[np.arange(2)] = np.ones(2)
     shared.gae(*(np.zeros((2, 2)),) * 3, *(np.zeros((2, 2), bool),) * 2, 0.9, 0.9)
 

@@ -156,6 +156,8 @@ CASES = (
         {"capacity": 8, "ends": "..T", "rew": [0, 0, 100], "n_step": 3, "gamma": 0.5},
         {0: 25, 1: 50, 2: 100},
         tolerance=1e-4,
+        note="TorchRL's transform documents that it leaves flags untouched, so a row keeps that of its first step, and "
+        "learners bootstrap from the terminal state.",
     ),
     Case(
         "nstep-truncated-reward",
