@@ -258,8 +258,8 @@ CASES = (
         {"lengths": [1, 100], "rewards": [0.0, 0.01], "episodes": 10},
         {"mean": 0.5},
         tolerance=1e-3,
-        note="One environment's episodes have 1 step and return 0, the other's 100 steps and return 1. rlfast is asked by "
-        "`Collector.evaluate`; its `collect(n_episode=...)` is biased as Tianshou's, and its documentation says so.",
+        note="One environment's episodes have 1 step and return 0, the other's 100 steps and return 1. rlfast is asked"
+        " by `Collector.evaluate`; its `collect(n_episode=...)` is biased as Tianshou's, and its documentation says so.",
     ),
     Case(
         "collects-continue",
