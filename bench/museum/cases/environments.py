@@ -259,7 +259,7 @@ CASES = (
         {"mean": 0.5},
         tolerance=1e-3,
         note="One environment's episodes have 1 step and return 0, the other's 100 steps and return 1. rlfast is asked"
-        " by `Collector.evaluate`; its `collect(n_episode=...)` is biased as Tianshou's, and its documentation says so.",
+        " by `Collector.evaluate`; its `collect(n_episode=...)` is biased as Tianshou's, as its documentation says.",
     ),
     Case(
         "collects-continue",
