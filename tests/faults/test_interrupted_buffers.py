@@ -113,14 +113,14 @@ def check(kind: str, operation: str, folder: Path, count: int, within: str) -> N
 
 @pytest.mark.parametrize(("kind", "operation"), CASES)
 def test_interrupted_calls_leave_whole_rows(kind, operation, tmp_path):
-    check(kind, operation, tmp_path, 30 if operation in ADDING else 6, BUFFERS)
+    check(kind, operation, tmp_path, 15 if operation in ADDING else 3, BUFFERS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("kind", "operation"), CASES)
-def test_every_bytecode_may_be_interrupted(kind, operation, tmp_path):
-    """Together these are more than 10^5 interrupts."""
-    check(kind, operation, tmp_path, 10**9, LIBRARY)
+def test_bytecodes_of_the_whole_library_may_be_interrupted(kind, operation, tmp_path):
+    """Together these are 10^5 interrupts."""
+    check(kind, operation, tmp_path, 700, LIBRARY)
 
 
 @pytest.mark.parametrize("at", range(3))

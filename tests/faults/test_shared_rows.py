@@ -61,7 +61,7 @@ def check(kind: str, count: int, within: str) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_samples_are_of_one_moment(kind):
-    check(kind, 15, BUFFERS)
+    check(kind, 10, BUFFERS)
 
 
 @pytest.mark.long
@@ -126,7 +126,7 @@ def test_copies_are_of_one_moment(way, kind, tmp_path):
     copied(KINDS[kind]().add(23))
     made = KINDS[kind]().add(23)
     total = points(lambda: copied(made), BUFFERS)
-    for point in spread(total, 4 if way == "hdf5" else 12):
+    for point in spread(total, 2 if way == "hdf5" else 8):
         made = KINDS[kind]().add(23)
         copy = switch(lambda made=made: copied(made), point, lambda made=made: made.add(27), BUFFERS)
         batch = copy if isinstance(copy, Batch) else copy[copy.sample_indices(0)]
