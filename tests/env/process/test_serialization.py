@@ -7,6 +7,7 @@ import threading
 import types
 from contextlib import suppress
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import rlfast
 from rlfast.env import EnvFailure, ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv
 from rlfast.env.process.placement import measure
-from rlfast.env.process.serialization import Registry
+from rlfast.env.process.serialization import Registry, by_value
 from scripted import Scripted
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")
@@ -225,3 +226,23 @@ def test_a_module_that_only_this_process_has(context, monkeypatch):
         SubprocVectorEnv(make, context=context)
     assert isinstance(caught.value, EnvFailure)
     assert 'use context="fork", which copies the parent' in str(caught.value)
+
+
+class Nested:
+    """An object whose pickling pickles another value, as finalizers may do at any time."""
+
+    def __reduce__(self):
+        return str, (repr(by_value(1, {"a_script"})),)
+
+
+def test_pickling_may_come_back_to_itself(monkeypatch):
+    monkeypatch.setitem(sys.modules, "a_script", types.ModuleType("a_script"))
+    made = []
+    thread = threading.Thread(target=lambda: made.append(by_value(Nested(), {"a_script"})), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert made, "the thread waits for itself"
+    cloudpickle.register_pickle_by_value(sys.modules["a_script"])
+    by_value(1, {"a_script"})
+    assert "a_script" in cloudpickle.list_registry_pickle_by_value()  # the user's, which stays
+    cloudpickle.unregister_pickle_by_value(sys.modules["a_script"])

@@ -26,7 +26,7 @@ _MOST_TEXT = 100_000  # characters of a traceback
 _MOST_SUMMARY = 2_000  # characters of an exception's message
 _MOST_PICKLED = 16 << 20  # bytes of an exception
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # pickling calls objects, and the garbage collector finalizers, which may come back here
 _PLAIN = (str, int, float, bool, type(None))
 
 T = TypeVar("T")
@@ -49,7 +49,9 @@ def by_value(value: Any, modules: Iterable[str] = ()) -> bytes:
     import cloudpickle
 
     with _lock:
-        unknown = [sys.modules[name] for name in modules if name in sys.modules and not importable(name)]
+        known = cloudpickle.list_registry_pickle_by_value()
+        named = [name for name in modules if name in sys.modules and name not in known]
+        unknown = [sys.modules[name] for name in named if not importable(name)]
         for module in unknown:
             cloudpickle.register_pickle_by_value(module)
         try:
