@@ -1,8 +1,10 @@
 """Experiments and policies in folders of strangers: nothing that they name is run or imported without permission."""
 
+import copy
 import json
 import pickle
 import random
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -219,9 +221,10 @@ def test_changed_descriptions_do_no_harm(tmp_path):
     assert 20 < attack(tmp_path, 200) < 200
 
 
-@pytest.fixture
-def sampling():
-    return SamplingConfig(
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An experiment that ran, and its folder."""
+    sampling = SamplingConfig(
         num_epochs=1,
         step_per_epoch=32,
         batch_size=8,
@@ -231,16 +234,21 @@ def sampling():
         step_per_collect=16,
         repeat_per_collect=1,
     )
-
-
-@pytest.fixture
-def run(tmp_path, sampling):
-    """An experiment that ran, and its folder."""
-    config = ExperimentConfig(watch=False, persistence_base_dir=str(tmp_path), device="cpu")
+    folder = tmp_path_factory.mktemp("whole")
+    config = ExperimentConfig(watch=False, persistence_base_dir=str(folder), device="cpu")
     env = EnvFactoryRegistered(task="CartPole-v1", venv_type=VectorEnvType.DUMMY)
     experiment = builders.PPOExperimentBuilder(env, config, sampling).with_settings(progress=False).build()
     experiment.run("run")
-    return experiment, tmp_path / "run"
+    return experiment, folder / "run"
+
+
+@pytest.fixture
+def run(whole, tmp_path):
+    """A copy of the experiment and of its folder."""
+    experiment, folder = copy.deepcopy(whole[0]), tmp_path / "run"
+    experiment.config.persistence_base_dir = str(tmp_path)
+    shutil.copytree(whole[1], folder)
+    return experiment, folder
 
 
 def test_a_folder_holds_no_pickle(run):
