@@ -17,7 +17,7 @@ mod writing;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::regular;
@@ -88,7 +88,7 @@ impl Replay {
         Ok(())
     }
 
-    fn write_file(&self, temporary: &PathBuf, extra: &[u8]) -> io::Result<()> {
+    fn write_file(&self, temporary: &Path, extra: &[u8]) -> io::Result<()> {
         let mut to = BufWriter::with_capacity(1 << 20, regular::create(temporary)?);
         self.write(&mut to, extra)?;
         to.flush()?;
