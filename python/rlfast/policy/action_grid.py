@@ -39,13 +39,16 @@ class ActionGrid(ActingPolicy):
         if isinstance(action_space, Box) and not (action_space.is_bounded() and len(action_space.shape) == 1):
             raise ValueError(f"a Box of actions to be cut into values needs bounds and one axis, got {action_space}")
 
-    def set_dimensions(self, dimensions: int) -> None:
-        """Compare the choices with the action space: dimensions may have fewer choices than others.
+    def compare_choices(self, dimensions: int | None) -> None:
+        """Compare the choices with the action space, whose dimensions may have fewer.
 
-        :param dimensions: D.
+        :param dimensions: D; None if it is not known, then all choices are taken to exist.
         :raises ArgumentError: the actions of the space have more or fewer dimensions.
         """
         space = self.action_space
+        if dimensions is None:
+            self.register_buffer("_exists", None, persistent=False)
+            return
         if dimensions != np.prod(space.shape or (), dtype=int):
             raise ArgumentError(f"the model has {dimensions} branches, but the action space is {space}")
         sizes = torch.tensor(sizes_of(space))[:, None]

@@ -106,7 +106,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
             observation_space=observation_space,
             lr_scheduler=lr_scheduler,
         )
-        self.set_dimensions(self.num_branches)
+        self.compare_choices(getattr(model, "num_branches", None))
         self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
         self.compile_update(compile, model)
 
