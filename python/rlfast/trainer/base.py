@@ -325,6 +325,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
 
         :return: the statistics of the collect; the averaged statistics of the updates, or None without an update;
             whether training is to stop.
+        :raises NonFiniteError: a loss is NaN or infinite.
         """
         collected, stop = CollectStatsBase(), False
         if self.train_collector is not None:
