@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Discrete
 from torch import nn
 
 from policy.learners.given import calls_of
@@ -107,8 +107,8 @@ class TestForward:
         assert set(acts) == set(range(len(values[0])))
 
     def test_a_space_without_a_number_of_actions(self, make_dqn):
-        with pytest.warns(UserWarning, match="DQN chooses actions"):
-            policy = make_dqn(Table([[1.0, 2.0]]), action_space=Box(-1, 1))
+        policy = make_dqn(Table([[1.0, 2.0]]))
+        policy.max_action_num = None
         policy.set_eps(0.5)
         with pytest.raises(AssertionError, match="not known before the first forward"):
             policy.exploration_noise(np.zeros(1, np.int64), observations([0]))
