@@ -92,10 +92,15 @@ class NativeVectorEnv(BaseVectorEnv):
         """As :meth:`BaseVectorEnv.step`."""
         if self._whole_step is None or id is not None:
             return super().step(action, id)
+        shown, self._last_obs = self._last_obs, None  # until the new ones are known
         try:
-            answer = self._whole_step(action)
-        except SchemaMismatch:
-            answer = self._whole_step(self._backend.as_actions(action, self._all))
+            try:
+                answer = self._whole_step(action)
+            except SchemaMismatch:
+                answer = self._whole_step(self._backend.as_actions(action, self._all))
+        except Exception:  # no environment was stepped
+            self._last_obs = shown
+            raise
         obs, rew, terminated, truncated, infos, events = answer
         if infos is None and (events is None or events[1] is None):
             self._last_obs = self._backend.as_observations(obs)
@@ -105,21 +110,23 @@ class NativeVectorEnv(BaseVectorEnv):
     def send(self, actions: Any, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`; the step is complete when this method returns."""
         ids = self._idle(id)
-        self._backend.send(actions, ids)
-        self._mark_stepping(ids)
-        self._whole_step = None
+        self._whole_step = None  # until all results are received
+        self._send(actions, ids)
 
     def exchange(self, actions: Any, id: Ids | None = None) -> Rows:
         """As :meth:`BaseVectorEnv.exchange`."""
-        if id is not None or self._steps or self.closed or not self._is_own:
+        if id is not None or self._steps or self._at_risk is not None or self.closed or not self._is_own:
             return super().exchange(actions, id)
         return self._backend.exchange(actions, self._all)
 
     def _take(self, min_ready: int, timeout: float | None) -> Rows:
-        rows = self._backend.recv(min_ready, timeout)
-        self._mark_answered(rows.env_id)
+        rows = super()._take(min_ready, timeout)
         self._allow_whole_steps()
         return rows
+
+    def _settle(self) -> None:
+        super()._settle()
+        self._allow_whole_steps()
 
     def close(self, **kwargs: Any) -> None:
         """As :meth:`BaseVectorEnv.close`."""

@@ -108,6 +108,12 @@ class RayEnvWorker(EnvWorker):
         result: StepResult | ResetResult = self._ray.get(answer)
         return result
 
+    def discard(self) -> bool:
+        """As :meth:`EnvWorker.discard`; the actor finishes the call before it begins the next one."""
+        self._answer = None
+        self._call_actor("discard")
+        return True
+
     @staticmethod
     def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:
         """Waits until workers have answered.

@@ -148,13 +148,18 @@ class RunningMeanStd:
 
         :param state: the state.
         """
-        self.mean, self.var = (np.array(state[name], np.float64) for name in ("mean", "var"))
-        self.count = int(state["count"])
+        mean, var = (np.array(state[name], np.float64) for name in ("mean", "var"))
+        self._set(mean, var, int(state["count"]))
 
     def _merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: int) -> None:
         total = self.count + count
         fraction = count / total
         delta = mean - self.mean
-        self.var = (1 - fraction) * self.var + fraction * var + fraction * (1 - fraction) * delta * delta
-        self.mean = self.mean + fraction * delta
-        self.count = total
+        self._set(
+            self.mean + fraction * delta,
+            (1 - fraction) * self.var + fraction * var + fraction * (1 - fraction) * delta * delta,
+            total,
+        )
+
+    def _set(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: int) -> None:
+        vars(self).update(mean=mean, var=var, count=count)  # one call, which Ctrl-C cannot interrupt half-way

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ class EnvPoolBackend(Wrapped):
         self._lost = np.zeros(self.num_envs, dtype=bool)  # reset to complete a group
         self._some_lost = False
         self._outstanding = 0  # the number of results to come, of steps and of resets
+        self._log: list[Any] = []  # requests, as pairs with the environments, and results, as lists, in their order
         self._pending = np.zeros(self.num_envs, dtype=bool)  # a result of this environment is to come
         self._stepping = np.zeros(self.num_envs, dtype=bool)
         self._extra = np.zeros(self.num_envs, dtype=bool)  # the result to come is of a reset to complete a group
@@ -91,8 +93,7 @@ class EnvPoolBackend(Wrapped):
             )
         self._ended[ids] = self._lost[ids] = False
         self._some_lost = bool(self._lost.any())
-        self.env._reset(ids.astype(np.int32))
-        self._await(ids)
+        self._ask_resets(ids)
         rows = self._receive(ids)
         while self._outstanding:
             rows = joined(rows, self._receive(ids))
@@ -101,9 +102,29 @@ class EnvPoolBackend(Wrapped):
             rows = take(rows, np.array([newest[i] for i in ids.tolist()]))
         return rows.obs, rows.info
 
-    def _await(self, ids: Ids) -> None:
+    def _ask_resets(self, ids: Ids) -> None:
+        self._ask(self.env._reset, (ids.astype(np.int32),), ids)
         self._outstanding += len(ids)
         self._pending[ids] = True
+
+    def _ask(self, function: Callable[..., Any], arguments: tuple[Any, ...], ids: Ids) -> None:
+        """Calls a method of EnvPool and notes that it was called; Ctrl-C cannot come in between."""
+        self._log.extend(zip(starmap(function, [arguments]), [ids], strict=True))
+
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`. EnvPool cannot cancel anything, so this waits for all results."""
+        pending = np.zeros(self.num_envs, dtype=np.int64)
+        for entry in self._log:
+            if type(entry) is tuple:
+                np.add.at(pending, entry[1], 1)
+            else:
+                np.subtract.at(pending, entry[self._at["info:env_id"]], 1)
+        self._pending, self._outstanding = pending > 0, int(pending.sum())
+        self._log = [(None, np.repeat(self._all, pending))]
+        self._stepping.fill(False)
+        while self._outstanding:
+            self._receive()
+        self._extra.fill(False)
 
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`.
@@ -118,9 +139,10 @@ class EnvPoolBackend(Wrapped):
         is_all = self._are_all(ids)
         numbers = self._all32 if is_all else ids.astype(np.int32)
         if self._plain:
-            self.env._send([numbers, numbers, np.ascontiguousarray(actions, dtype=self._dtype)])
+            given = [numbers, numbers, np.ascontiguousarray(actions, dtype=self._dtype)]
+            self._ask(self.env._send, (given,), ids)
         else:
-            self.env.send(actions, numbers)
+            self._ask(self.env.send, (actions, numbers), ids)
         which = slice(None) if is_all else ids
         self._outstanding += len(ids)
         self._pending[which] = self._stepping[which] = True
@@ -148,16 +170,18 @@ class EnvPoolBackend(Wrapped):
             self._ended[idle] = False
             self._extra[others] = self._lost[others] = True
             self._some_lost = self._some_lost or len(others) > 0
-            self.env._reset(idle.astype(np.int32))
-            self._await(idle)
-        rows = self._rows(self.env._recv())
+            self._ask_resets(idle)
+        self._log.extend(starmap(self.env._recv, [()]))
+        rows = self._rows(self._log[-1])
         ids = rows.env_id
         self._outstanding -= len(ids)
         if ids is self._all:
             self._pending.fill(False)
             self._stepping.fill(False)
+            self._log = []
             return rows
         self._pending[ids] = self._stepping[ids] = False
+        self._log = [(None, np.flatnonzero(self._pending))]
         if np.count_nonzero(extra := self._extra[ids]):
             self._extra[ids] = False
             rows = take(rows, np.flatnonzero(~extra))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ class GymnasiumBackend(Wrapped):
         self._lost = np.zeros(self.num_envs, dtype=bool)  # stepped or reset together with others
         self._pending_step: tuple[Tree, Ids] | None = None  # actions and environments
         self._last: Tree | None = None  # the last action of each environment
+        self._is_calling = False  # an AsyncVectorEnv: whether a call of it was interrupted
 
     def _mode(self) -> AutoresetMode:
         # The attribute comes first, because some classes write the mode into a metadata dict that all instances share.
@@ -80,7 +82,7 @@ class GymnasiumBackend(Wrapped):
             self._lost[:] = True
         seed = self._seeds(given, whole)
         arguments = {name: value for name, value in (("seed", seed), ("options", options)) if value is not None}
-        obs, infos = self.env.reset(**arguments)
+        obs, infos = self._call(self.env.reset, **arguments)
         self._ended[whole] = False
         self._lost[ids] = False
         shown, info = self._own(obs), Info(self.num_envs, columns=tree.copied(dict(infos)))
@@ -124,9 +126,9 @@ class GymnasiumBackend(Wrapped):
         elif not np.array_equal(ids, self._all):
             actions = tree.take(actions, np.argsort(ids))
         self._last = actions
-        self._pending_step = actions, ids
         if isinstance(self.env, AsyncVectorEnv):
-            self.env.step_async(self._batched(actions))
+            self._call(self.env.step_async, self._batched(actions))
+        self._pending_step = actions, ids
 
     def _batched(self, actions: Tree) -> Any:
         return batched(self.single_action_space, actions)
@@ -135,9 +137,38 @@ class GymnasiumBackend(Wrapped):
         """As :meth:`Backend.recv`; the results of all environments arrive together."""
         assert self._pending_step is not None  # noqa: S101 (BaseVectorEnv.recv checks it)
         (actions, ids), self._pending_step = self._pending_step, None
-        waiting = isinstance(self.env, AsyncVectorEnv)
-        rows = self._rows(*(self.env.step_wait() if waiting else self.env.step(self._batched(actions))))
+        if isinstance(self.env, AsyncVectorEnv):
+            rows = self._rows(*self._call(self.env.step_wait))
+        else:
+            rows = self._rows(*self.env.step(self._batched(actions)))
         return rows if np.array_equal(ids, rows.env_id) else take(rows, ids)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Calls a method of the vector environment, and notes whether the call was interrupted."""
+        self._is_calling = isinstance(self.env, AsyncVectorEnv)
+        try:
+            result = function(*arguments, **options)
+        except Exception:
+            self._is_calling = False
+            raise
+        self._is_calling = False
+        return result
+
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`.
+
+        :raises RuntimeError: a call of an ``AsyncVectorEnv`` was interrupted. Results of it may still arrive, and this
+            class would take them for those of later calls.
+        """
+        if self._is_calling:
+            raise RuntimeError(
+                f"{self.placement} was interrupted while it exchanged results with its processes, and may take old "
+                "results for new ones: make a new one, or use SubprocVectorEnv, which recovers"
+            )
+        if isinstance(self.env, AsyncVectorEnv):
+            with suppress(Exception):  # also if nothing is pending
+                self._call(self.env.step_wait)
+        self._pending_step = None
 
     def _rows(self, obs: Any, rewards: Any, ends: Any, cuts: Any, infos: dict[str, Any]) -> Rows:
         infos = tree.copied(dict(infos))

@@ -70,6 +70,11 @@ class StepsBackend(Wrapped):
             Info.of([{key: value for key, value in info.items() if key != "env_id"} for info in infos]),
         )
 
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`."""
+        self._pending_step = None
+        self.env._abandon()  # noqa: SLF001
+
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
         """As :meth:`Backend.get_attr`."""
         found: list[Any] = self.env.get_env_attr(name, ids)

@@ -83,6 +83,19 @@ class StackedFrames(Backend):
             obs = self._ring.stacks(None if self._are_all(ids) else ids)
         return replace(rows, obs=obs, obs_next=last)
 
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`."""
+        self._frames.drop()
+
+    @property
+    def lost(self) -> Sequence[int]:
+        """As :attr:`Backend.lost`."""
+        return self._frames.lost
+
+    @lost.setter
+    def lost(self, ids: Sequence[int]) -> None:
+        self._frames.lost = ids
+
     def get_attr(self, name: str, ids: Ids) -> list[Any]:
         """As :meth:`Backend.get_attr`."""
         return [self._space] * len(ids) if name == "observation_space" else self._frames.get_attr(name, ids)

@@ -17,6 +17,9 @@ from rlfast.env.spaces.batching import Space
 Tree: TypeAlias = Any
 """An array with one row for each environment, or a dict or tuple of such arrays for nested spaces."""
 
+INTERRUPTS = (MemoryError, RecursionError)
+"""Exceptions that come at any place, as Ctrl-C does, and leave a call half-way."""
+
 
 @dataclass(slots=True)
 class Rows:
@@ -90,6 +93,9 @@ class Backend(ABC):
     observation_spaces: Sequence[Space] | None = None
     action_spaces: Sequence[Space] | None = None
     """The spaces of each environment; None if all environments have the spaces of the first."""
+    lost: Sequence[int] = ()
+    """The environments whose steps ended with the newest exception of :meth:`recv` or :meth:`ready`; whoever catches
+    the exception empties it. It stays empty for an exception that interrupts the backend's own work."""
     takes_anything = False
     """Whether actions outside the action space and steps outside an episode are passed on to the environments, which
     check them in Python; if False, the vector environment raises an error instead."""
@@ -149,7 +155,17 @@ class Backend(ABC):
         :param min_ready: the number of results to wait for, at most the number of environments that are stepping.
             Further results that have arrived are returned as well.
         :param timeout: seconds after which fewer results are returned, but at least one; None waits without a limit.
-        :raises Exception: an environment failed. The results of the others can still be received.
+        :raises Exception: an environment failed, which :attr:`lost` names. The results of the others can still be
+            received.
+        """
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Discards all requests and results that are outstanding, in whatever state an interrupted call left them.
+
+        It waits for environments that are busy. Afterwards no environment is stepping, and those that were stepping or
+        that the interrupted call named are reset before anything else. If this call is interrupted itself, it is made
+        again.
         """
 
     @abstractmethod

@@ -50,28 +50,27 @@ class InProcess(Workers):
         )
         self._stepping += numbers
 
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`; steps that were sent and not made are not made."""
+        self._pending_steps = []
+        super().drop()
+
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:  # noqa: ARG002
         return self._stepping
 
     def _fetch(self, ids: Sequence[int]) -> None:  # noqa: ARG002
         workers, ended, answers = self.workers, self._ended, self._answers
         pending, self._pending_steps = self._pending_steps, []
-        try:
-            for i, action in pending:
-                try:
-                    if ended and i in ended:
-                        self._resetting.add(i)
-                        obs, info = reset_result(workers[i].env.reset())
-                        answers[i] = (obs, 0.0, False, False, info)
-                    else:
-                        answer = workers[i].env.step(action)
-                        is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
-                        is_usual = is_usual and type(answer[1]) in _NUMBERS
-                        answers[i] = answer if is_usual else step_result(answer)
-                except Exception as error:
-                    self._failed[i] = self._named(error, i, f"step({action!r})")
-        except BaseException:  # Ctrl-C: the remaining environments will not be stepped
-            for i, _ in pending:
-                if i not in answers and i not in self._failed:
-                    self._failed[i] = self._named(RuntimeError("the step was interrupted"), i, "step()")
-            raise
+        for i, action in pending:
+            try:
+                if ended and i in ended:
+                    self._resetting.add(i)
+                    obs, info = reset_result(workers[i].env.reset())
+                    answers[i] = (obs, 0.0, False, False, info)
+                else:
+                    answer = workers[i].env.step(action)
+                    is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
+                    is_usual = is_usual and type(answer[1]) in _NUMBERS
+                    answers[i] = answer if is_usual else step_result(answer)
+            except Exception as error:
+                self._failed[i] = self._named(error, i, f"step({action!r})")

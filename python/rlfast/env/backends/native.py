@@ -124,6 +124,10 @@ class NativeBackend(Backend):
         self._answers.clear()
         return rows
 
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`."""
+        self._answers = []
+
     def as_actions(self, actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Converts actions into the array that :class:`NativeEnvs` accepts."""
         array = self._convert(actions, ids)

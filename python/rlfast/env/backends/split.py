@@ -144,15 +144,23 @@ class Split(Backend):
         """Receives results of a part, the workers' in front of those of this process."""
         try:
             rows = part.recv(count, timeout)
-        except Exception as error:
-            lost = getattr(error, "lost", getattr(error, "env_id", None))
-            if lost is not None:
-                self._stepping[np.atleast_1d(lost)] = False
+        except Exception:
+            if part.lost:
+                first = self._first if part is self._here else 0
+                self.lost, part.lost = [first + i for i in part.lost], ()
+                self._stepping[self.lost] = False
             raise
         if part is self._here:
             rows.env_id = rows.env_id + self._first
         self._stepping[rows.env_id] = False
         self._received.insert(0 if part is self._there else len(self._received), rows)
+
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`."""
+        self._there.drop()
+        self._here.drop()
+        self._received, self._has_begun = [], False
+        self._stepping.fill(False)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 

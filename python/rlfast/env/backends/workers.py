@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env.backends.base import Backend, Rows, Tree
+from rlfast.env.backends.base import INTERRUPTS, Backend, Rows, Tree
 from rlfast.env.backends.info import Info
 from rlfast.env.spaces.batching import Space, common, declared
 from rlfast.env.spaces.collation import collator, plain_collator
@@ -63,6 +63,7 @@ class Workers(Backend):
         first_id: int = 0,
     ) -> None:
         self.num_envs, self._first_id = len(env_fns), first_id
+        self._env_fns, self._worker_fn = env_fns, worker_fn
         self.autoreset_mode = autoreset_mode
         self.workers: list[EnvWorker] = []
         try:
@@ -84,6 +85,8 @@ class Workers(Backend):
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
         self._pending_reset: PendingReset | None = None
+        self._owing: set[int] = set()  # workers that were sent something, and whose answer was not received
+        self._unsure: set[int] = set()  # workers whose last call of send() or recv() may have been interrupted
         self._stepping: list[int] = []  # in the order they were sent
         self._failed: Failures = {}
         self._answers: dict[int, StepResult] = {}  # received from the workers, and not yet returned by recv()
@@ -132,7 +135,7 @@ class Workers(Backend):
         for i, seed in zip(pending.ids, seeds, strict=True):
             request = given if seed is None else {"seed": seed, **given}
             try:
-                self.workers[i].send(None, **request)
+                self._post(i, None, request)
             except Exception as error:
                 pending.failures[i] = self._named(
                     error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})"
@@ -146,7 +149,7 @@ class Workers(Backend):
         for i in pending.ids:
             if i not in failures:
                 try:
-                    results[i] = reset_result(self.workers[i].recv())
+                    results[i] = reset_result(self._get(i))
                 except Exception as error:
                     failures[i] = self._named(error, i, "reset()")
         return results, failures
@@ -176,15 +179,15 @@ class Workers(Backend):
 
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`; an exception of an environment is stored and raised by :meth:`recv`."""
-        workers, numbers = self.workers, ids.tolist()
+        numbers = ids.tolist()
         rows: Iterable[Any] = actions if isinstance(actions, np.ndarray) else tree.each(actions)
         for i, action in zip(numbers, rows, strict=True):
             try:
                 if i in self._ended:
-                    workers[i].send(None)
+                    self._post(i, None)
                     self._resetting.add(i)
                 else:
-                    workers[i].send(action)
+                    self._post(i, action)
             except Exception as error:
                 self._failed[i] = self._named(error, i, f"step({action!r})")
         self._stepping.extend(numbers)
@@ -204,25 +207,77 @@ class Workers(Backend):
             self._stepping.remove(i)
             self._resetting.discard(i)
             self._ended.discard(i)
+            self.lost = (i,)
             raise failure
         self._stepping = [] if ids is self._stepping else [i for i in self._stepping if i not in answers]
         try:
             return self._rows(ids, [answers[i] for i in ids])
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             unusable = [i for i in ids if not _usable(answers[i])]
-            error.lost = [self._first_id + i for i in ids]  # type: ignore[union-attr]
             if unusable:
-                self._named(error, unusable[0], f"step(), which gave {answers[unusable[0]]}")
+                self._named(error, unusable[0], f"step(), which gave {answers[unusable[0]]!r:.500}")
+            self.lost = ids
             raise
         finally:
+            self._resetting.difference_update(ids)
             self._answers, self._restarted = {}, {}
+
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`."""
+        for i in list(self._unsure):
+            self._free(i)
+        for i in list(self._owing):
+            with suppress(Exception):  # the result of a step that failed
+                self._get(i)
+        self._pending_reset = None
+        self._stepping, self._failed, self._answers, self._restarted = [], {}, {}, {}
+        self._resetting.clear()
+
+    def _free(self, i: int) -> None:
+        """Makes a worker forget what it was sent; one that cannot is replaced by a new one."""
+        if not self.workers[i].discard():
+            with suppress(Exception):
+                self.workers[i].close()
+            self.workers[i] = self._worker_fn(self._env_fns[i])
+        self._owing.discard(i)
+        self._unsure.discard(i)
+
+    def _post(self, i: int, action: Any, options: dict[str, Any] | None = None) -> None:
+        """Sends a step, or a reset if ``action`` is None, to a worker."""
+        if i in self._unsure:
+            self._free(i)
+        self._unsure.add(i)
+        try:
+            self.workers[i].send(action, **(options or {}))
+        except Exception as error:
+            self._mark_sure(i, error)
+            raise
+        self._owing.add(i)
+        self._unsure.discard(i)
+
+    def _get(self, i: int) -> Any:
+        """Receives the answer of a worker; an exception is an answer as well."""
+        self._unsure.add(i)
+        try:
+            answer = self.workers[i].recv()
+        except Exception as error:
+            self._owing.discard(i)
+            self._mark_sure(i, error)
+            raise
+        self._owing.discard(i)
+        self._unsure.discard(i)
+        return answer
+
+    def _mark_sure(self, i: int, error: Exception) -> None:
+        if not isinstance(error, INTERRUPTS):
+            self._unsure.discard(i)
 
     def _fetch(self, ids: Sequence[int]) -> None:
         """Receives the results of steps: stores them in ``_answers``, and exceptions in ``_failed``."""
         for i in ids:
             if i not in self._failed:
                 try:
-                    self._answers[i] = self._answer(self.workers[i].recv(), i)
+                    self._answers[i] = self._answer(self._get(i), i)
                 except Exception as error:
                     self._failed[i] = self._named(error, i, "step()")
 
@@ -342,14 +397,15 @@ def _usable(answer: StepResult) -> bool:
     """Whether the reward and the flags of a step's result can be converted to numbers."""
     try:
         np.asarray(answer[1], np.float64), bool(answer[2]), bool(answer[3])
-    except (TypeError, ValueError):
+    except Exception:  # objects of the environment's own may raise anything
         return False
     return True
 
 
 def with_env_id(error: Exception, i: int, during: str) -> Exception:
     """Adds a note and the attribute ``env_id`` to an exception, which name the environment that raised it."""
-    error.add_note(f"raised by environment {i} in {during}")
-    with suppress(AttributeError):
+    with suppress(Exception):  # the class may refuse notes and attributes
+        error.add_note(f"raised by environment {i} in {during}")
+    with suppress(Exception):
         error.env_id = i  # type: ignore[attr-defined]
     return error

@@ -141,6 +141,9 @@ class ProcessBackend(RecoveringBackend):
         self._asked_at = 0.0
         self._begun: tuple[list[int], list[int | None], dict[str, Any] | None] | None = None  # of begin_reset()
         self._resets: dict[int, dict[str, Any]] = {}  # arguments of the resets that are pending
+        self._sent_resets: set[int] = (
+            set()
+        )  # environments whose worker was sent arguments of a reset, and not yet asked
         self._seeds: dict[int, int] = {}
         self._attributes: dict[int, dict[tuple[str, str], Any]] = {}  # values of set_attr()
 
@@ -311,6 +314,29 @@ class ProcessBackend(RecoveringBackend):
             self._over[own] = rows.terminated | rows.truncated
         return rows
 
+    def drop(self) -> None:
+        """As :meth:`Backend.drop`. A worker whose channel an interrupted call has left half-way is ended; a reset
+        replaces it.
+        """
+        self._check_usable()
+        slab = self._slab
+        while True:
+            for worker in set(range(len(self._workers))) - self._dead:
+                if not self._workers.is_sound(worker) or self._hangs(worker):
+                    self._workers.remove(worker)
+                    slab.abandon(worker)
+                    self._dead.add(worker)
+            pending = slab.pending()
+            if not len(pending):
+                break
+            slab.wait(len(slab.answered()) + len(pending), self._slice)
+        slab.take(slab.answered())
+        self._begun = self._lease = None
+        for outstanding in (self._resets, self._interrupted, self._cut):
+            outstanding.clear()
+        self._stepping.fill(False)
+        self._steps = 0
+
     def is_ready(self) -> bool:
         """Whether :meth:`recv` of one result would return without waiting."""
         self._check_workers()
@@ -399,10 +425,14 @@ class ProcessBackend(RecoveringBackend):
     def _ask_reset(self, ids: Ids, kind: int = RESET) -> None:
         if self.step_timeout is not None:
             self._asked_at = time.monotonic()
-        for worker, own in self._by_worker({env: self._resets[env] for env in ids.tolist() if self._resets.get(env)}):
+        given = {env: self._resets.get(env, {}) for env in ids.tolist()}
+        given = {env: one for env, one in given.items() if one or env in self._sent_resets}
+        self._sent_resets.update(given)
+        for worker, own in self._by_worker(given):
             self._send_message(worker, "reset", own)
         self._bank_of[ids] = 0
         self._ask(ids, kind, 0)
+        self._sent_resets.difference_update(given)
 
     def _first(self, ids: Ids) -> tuple[Tree, Info]:
         """Waits for resets, and returns the first observations and infos."""

@@ -78,12 +78,16 @@ class RecoveringBackend(Backend):
         child = self._workers.children[worker]
         if child is None or child.poll() is not None:
             self._handle_loss(worker, "a method" if calling else None)
-            return
-        if self.step_timeout is not None:
-            env, _, since = self._slab.running(worker)
-            waiting = time.monotonic() - self._asked_at
-            if (since if env >= 0 else waiting) > self.step_timeout and waiting > self.step_timeout:
-                self._handle_loss(worker, "a method" if calling else None, hangs=True)
+        elif self._hangs(worker):
+            self._handle_loss(worker, "a method" if calling else None, hangs=True)
+
+    def _hangs(self, worker: int) -> bool:
+        """Whether a request to a worker takes longer than ``step_timeout``."""
+        if self.step_timeout is None:
+            return False
+        env, _, since = self._slab.running(worker)
+        waiting = time.monotonic() - self._asked_at
+        return (since if env >= 0 else waiting) > self.step_timeout and waiting > self.step_timeout
 
     def _handle_loss(self, worker: int, method: str | None = None, *, hangs: bool = False) -> None:
         """Handles a worker that has ended, or kills one that hangs; raises an error or rebuilds its environments.
@@ -171,6 +175,7 @@ class RecoveringBackend(Backend):
 
     def _drop(self, lost: Ids) -> None:
         """Marks environments as lost: they will not answer, and no episode is running."""
+        self.lost = lost.tolist()
         self._steps -= int(np.count_nonzero(self._stepping[lost]))
         self._stepping[lost] = False
         self._over[lost] = True
@@ -200,8 +205,12 @@ class RecoveringBackend(Backend):
         over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(between[env]) for env in own]
         group.connect(worker, self._plan, over, self._spins)
         self._dead.discard(worker)
-        for env in own:
-            self._restore(env)
+        try:
+            for env in own:
+                self._restore(env)
+        except BaseException:  # its environments lack attributes that were set
+            self._dead.add(worker)
+            raise
 
     def _resume(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
         """Continues with the environments of a worker that has been replaced.

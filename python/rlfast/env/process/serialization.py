@@ -48,10 +48,12 @@ def by_value(value: Any, modules: Iterable[str] = ()) -> bytes:
     """
     import cloudpickle
 
+    foreign = [name for name in modules if name in sys.modules and not importable(name)]
+    if not foreign:
+        return bytes(cloudpickle.dumps(value, protocol=5))
     with _lock:
         known = cloudpickle.list_registry_pickle_by_value()
-        named = [name for name in modules if name in sys.modules and name not in known]
-        unknown = [sys.modules[name] for name in named if not importable(name)]
+        unknown = [sys.modules[name] for name in foreign if name not in known]
         for module in unknown:
             cloudpickle.register_pickle_by_value(module)
         try:
@@ -136,7 +138,7 @@ class RemoteError:
         kind = type.__dict__["__qualname__"].__get__(type(error))
         plainly = partial(_or, lambda: f"{kind}: {error}", lambda: kind)
         summary = _or(lambda: "".join(traceback.format_exception_only(error)).strip(), plainly)
-        at = BaseException.__traceback__.__get__(error)
+        at = BaseException.__dict__["__traceback__"].__get__(error)  # the class may have one of its own
         text = _or(
             lambda: "".join(traceback.format_exception(error)),
             lambda: "".join(["Traceback (most recent call last):\n", *traceback.format_tb(at), summary]),
@@ -155,7 +157,7 @@ class RemoteError:
         if not issubclass(type(error), BaseException):
             return None
         BaseException.add_note(error, f"in the worker:\n{self.text}")
-        return error
+        return error  # type: ignore[no-any-return]
 
 
 def _pickled(error: BaseException) -> bytes:

@@ -181,13 +181,17 @@ class Worker:
     # -- messages of the channel -------------------------------------------------------------------------------------
 
     def handle_message(self) -> None:
-        """Reads and handles a message, if there is one.
+        """Reads and handles all messages that have come.
 
-        There may be none, because the parent announces a message twice and may be interrupted before it sends it.
+        There may be none, because the parent announces a message twice and may be interrupted before it sends it, and
+        several, because it may be interrupted before it announces one.
         """
-        if not self.channel.waiting():
-            return
-        message, _ = self.channel.receive()
+        while self.channel.waiting():
+            message, _ = self.channel.receive()
+            self.handle(message)
+
+    def handle(self, message: bytes) -> None:
+        """Handles a message."""
         kind, content = pickle.loads(message)  # noqa: S301
         if kind == "reset":
             self.requests.update(content)

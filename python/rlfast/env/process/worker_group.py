@@ -53,6 +53,7 @@ class WorkerGroup:
 
     def start(self, worker: int) -> None:
         """Starts a worker; it makes its environments after this method has returned."""
+        self.remove(worker)  # what a start that was interrupted has left
         fns = [self.env_fns[env] for env in self.envs_of(worker)]
         packed = registered = b""
         if self.method in {"spawn", "forkserver"}:
@@ -156,6 +157,11 @@ class WorkerGroup:
             raise failed(value, env, str(arguments[0]) if method == "call" else method)
         return value
 
+    def is_sound(self, worker: int) -> bool:
+        """Whether a worker runs, and no message to it or from it was interrupted half-way."""
+        child, channel = self.children[worker], self.channels[worker]
+        return child is not None and child.poll() is None and channel is not None and channel.is_sound
+
     def _alive(self, worker: int) -> None:
         child = self.children[worker]
         if child is None or child.poll() is not None:
@@ -184,14 +190,14 @@ class WorkerGroup:
 
     def remove(self, worker: int) -> None:
         """Kills a worker and releases its resources."""
-        child, self.children[worker] = self.children[worker], None
-        if child is not None:
+        if (child := self.children[worker]) is not None:
             child.kill()
             child.join(1.0)
             child.release()
-        channel, self.channels[worker] = self.channels[worker], None
-        if channel is not None:
+        self.children[worker] = None
+        if (channel := self.channels[worker]) is not None:
             channel.close()
+        self.channels[worker] = None
 
     def end(self, grace: float) -> None:
         """Ends all workers. Those that do not close their environments within ``grace`` seconds are killed."""

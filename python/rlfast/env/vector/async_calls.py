@@ -24,6 +24,8 @@ class AsyncCalls(GymnasiumProtocol):
     If a wait exceeds its ``timeout``, the results are discarded and the environments must be reset.
     """
 
+    _at_risk: NDArray[np.int64] | None
+    _may_discard: bool
     _pending: str | None = None
     """The name of the pending call: "reset", "step" or "call"; None if no call is pending."""
     _pending_request: Any = None
@@ -36,10 +38,10 @@ class AsyncCalls(GymnasiumProtocol):
     def _wait_for(self, ids: NDArray[np.int64]) -> Rows: ...
 
     @abstractmethod
-    def _abandon(self, ids: NDArray[np.int64]) -> None: ...
+    def _abandon(self, ids: NDArray[np.int64] | None = None, *, if_stepping: bool = False) -> None: ...
 
     @abstractmethod
-    def _mark_lost(self, error: Exception) -> None: ...
+    def _mark_lost(self) -> None: ...
 
     def reset_async(
         self, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -54,8 +56,11 @@ class AsyncCalls(GymnasiumProtocol):
         self._begin("reset")
         request = self._reset_request(seed, options)
         ids = self._all if request.ids is None else request.ids
-        self._backend.begin_reset(ids, as_seeds(request.seeds, ids), request.options)
+        seeds, own = as_seeds(request.seeds, ids), self.unwrapped
+        own._at_risk = ids
+        self._backend.begin_reset(ids, seeds, request.options)
         self._set_pending("reset", request)
+        own._at_risk = None
 
     def reset_wait(self, timeout: float | None = None) -> tuple[Any, dict[str, Any]]:
         """Waits for the reset that :meth:`reset_async` started.
@@ -89,6 +94,7 @@ class AsyncCalls(GymnasiumProtocol):
         :raises multiprocessing.TimeoutError: the environments did not answer in time.
         """
         self._end("step")
+        self._last_obs = None  # until the new ones are known
         self._await("step", self.num_envs, timeout)
         return self._step_result(self._wait_for(self._all))
 
@@ -130,7 +136,7 @@ class AsyncCalls(GymnasiumProtocol):
 
     def _set_pending(self, what: str, request: Any) -> None:
         own = self.unwrapped
-        own._pending, own._pending_request = what, request
+        own._pending_request, own._pending = request, what
 
     def _end(self, what: str) -> Any:
         """Ends the pending call ``what`` and returns its arguments."""
@@ -138,7 +144,8 @@ class AsyncCalls(GymnasiumProtocol):
         if own._pending != what:
             self._idle(())
             raise NothingPendingError(f"Calling `{what}_wait` without any prior call to `{what}_async`.", what)
-        request, own._pending, own._pending_request = own._pending_request, None, None
+        own._may_discard = True  # if this is interrupted
+        request, own._pending = own._pending_request, None
         return request
 
     def _await(self, what: str, count: int, timeout: float | None) -> None:
@@ -147,8 +154,8 @@ class AsyncCalls(GymnasiumProtocol):
             return
         try:
             is_ready = self._backend.ready(count, timeout)
-        except Exception as error:
-            self.unwrapped._mark_lost(error)
+        except Exception:
+            self.unwrapped._mark_lost()
             self._abandon(self._all)
             raise
         if not is_ready:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env.backends.base import Backend, Rows, Tree
+from rlfast.env.backends.base import INTERRUPTS, Backend, Rows, Tree
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.backends.info import Info
 from rlfast.env.backends.rows import joined, ordered
@@ -50,6 +51,8 @@ class BaseVectorEnv(AsyncCalls):
     running.
 
     Both protocols are implemented with :meth:`send`, :meth:`recv` and :meth:`reset_rows`.
+
+    After an exception or Ctrl-C in any call, :meth:`reset` works: it discards what that call has left behind.
 
     :param env_fns: one callable per environment; ``env_fns[i]()`` makes the i-th.
     :param worker_fn: makes the worker that holds the environment made by the given callable.
@@ -150,7 +153,10 @@ class BaseVectorEnv(AsyncCalls):
         self._stepping = np.zeros(self.num_envs, dtype=bool)  # a step was sent, and its answer not received
         self._steps = 0  # the number of environments that are stepping
         self._last_obs = None
-        self._abandoned = False  # whether to discard the answers of the environments that are stepping
+        self._at_risk: NDArray[np.int64] | None = None
+        """The environments of a call that has begun and is not complete: one that failed or was interrupted leaves them
+        here. The next call discards what is outstanding, and they must be reset. None between calls."""
+        self._may_discard = False  # whether reset() discards what is outstanding, as the call that waited for it failed
 
     def _batch_spaces(self, backend: Backend, observation_mode: ObservationMode) -> None:
         observations, actions = backend.observation_spaces or [], backend.action_spaces or []
@@ -183,15 +189,28 @@ class BaseVectorEnv(AsyncCalls):
         :raises ValueError: ``id`` is empty, or the number of seeds is not the number of environments.
         :raises RuntimeError: one of the environments is stepping, or the vector environment is closed.
         """
+        if self._may_discard and self._steps and self._pending is None:
+            self._abandon()
         ids = self._idle(id)
         if not ids.size:
             raise ValueError("no environment was named to be reset: leave out id to reset all")
         seeds = as_seeds(seed, ids)
         self._must_reset(ids)
-        obs, info = self._backend.reset(ids, seeds, options, **more)
+        self._at_risk = ids
+        try:
+            obs, info = self._backend.reset(ids, seeds, options, **more)
+        except Exception as error:
+            self._forgive(error)
+            raise
         self._to_reset[ids] = False
         self._some_to_reset = True in self._to_reset.tobytes()  # faster than any()
+        self._at_risk = None
         return obs, info
+
+    def _forgive(self, error: Exception) -> None:
+        """Ends a call that raised an exception of its own, after which the backend is in order."""
+        if not isinstance(error, INTERRUPTS):
+            self._at_risk = None
 
     def _must_reset(self, ids: Any) -> None:
         self._to_reset[ids] = self._some_to_reset = True
@@ -215,8 +234,17 @@ class BaseVectorEnv(AsyncCalls):
             raise NoEpisodeError(
                 f"environments {ended.tolist()} are in no episode: call reset() for them before step()"
             )
-        self._backend.send(self._check_actions(actions, ids), ids)
+        self._send(self._check_actions(actions, ids), ids)
+
+    def _send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
+        self._at_risk = ids
+        try:
+            self._backend.send(actions, ids)
+        except Exception as error:  # no environment was stepped
+            self._forgive(error)
+            raise
         self._mark_stepping(ids)
+        self._at_risk = None
 
     def _mark_stepping(self, ids: NDArray[np.int64]) -> None:
         if ids is self._all:
@@ -234,11 +262,13 @@ class BaseVectorEnv(AsyncCalls):
         :return: one row for each environment that has answered.
         :raises RuntimeError: no environment is stepping, or the vector environment is closed.
         :raises Exception: an environment raised this exception. It must be reset before its next step; the results of
-            the others can still be received.
+            the others can still be received. A reset discards them.
         """
-        if self.closed or self._abandoned:
-            self._idle(())  # raises if closed; discards abandoned answers
+        self._may_discard = True  # if this fails or is interrupted
+        if self.closed or self._at_risk is not None:
+            self._idle(())  # raises if closed; discards what an interrupted call has left behind
         if not self._steps:
+            self._may_discard = False
             raise NothingPendingError("no environment is stepping: give actions to send() or step() first", "step")
         return self._take(
             min(self.wait_num if min_ready is None else min_ready, self._steps),
@@ -248,32 +278,43 @@ class BaseVectorEnv(AsyncCalls):
     def exchange(self, actions: Any, id: Ids | None = None) -> Rows:
         """Calls :meth:`send` and then :meth:`recv`; some subclasses do both faster than one after the other.
 
+        If an environment raises, a reset discards the results of the others.
+
         :param actions: as for :meth:`send`.
         :param id: the environments; None for all.
         :return: one row for each environment that has answered.
         """
-        self.send(actions, id)
-        return self.recv()
+        try:
+            self.send(actions, id)
+            return self.recv()
+        except PendingError:  # they were stepping before
+            raise
+        except BaseException:
+            self._give_up(id)
+            raise
 
     def _take(self, min_ready: int, timeout: float | None) -> Rows:
+        self._at_risk = self._all
         try:
             rows = self._backend.recv(min_ready, timeout)
-        except Exception as error:
-            self._mark_lost(error)
+        except Exception:
+            self._mark_lost()
             raise
         self._mark_answered(rows.env_id)
         if self._stay_ended and (np.count_nonzero(rows.terminated) or np.count_nonzero(rows.truncated)):
             self._must_reset(rows.env_id[rows.done])
+        self._may_discard = False
+        self._at_risk = None
         return rows
 
-    def _mark_lost(self, error: Exception) -> None:
-        """Marks the environments that ``error`` names as failed: they will not answer and must be reset."""
-        failed = getattr(error, "lost", getattr(error, "env_id", None))
-        if failed is not None:
-            lost = np.atleast_1d(failed)
-            self._steps -= int(np.count_nonzero(self._stepping[lost]))
-            self._stepping[lost] = False
+    def _mark_lost(self) -> None:
+        """Marks the environments that the backend names as failed: they will not answer and must be reset."""
+        lost, self._backend.lost = np.array(self._backend.lost, dtype=np.int64), ()
+        if lost.size:
             self._must_reset(lost)
+            self._stepping[lost] = False
+            self._steps = int(np.count_nonzero(self._stepping))
+            self._at_risk = None
 
     def _mark_answered(self, ids: NDArray[np.int64]) -> None:
         self._steps -= len(ids)
@@ -355,9 +396,17 @@ class BaseVectorEnv(AsyncCalls):
 
         If an environment raises, the results of the others are discarded, and all of ``id`` must be reset.
         """
-        ids = self._idle(id)
-        self.send(action, ids)
-        rows = self._wait_for(ids)
+        ids = self._all if id is None else self._idle(id)
+        try:
+            self.send(action, ids)
+            if id is None:
+                self._last_obs = None  # until the new ones are known
+            rows = self._wait_for(ids)
+        except PendingError:  # they were stepping before
+            raise
+        except BaseException:
+            self._give_up(ids)
+            raise
         return rows if id is None or np.array_equal(rows.env_id, ids) else ordered(rows, ids)
 
     def _wait_for(self, ids: NDArray[np.int64]) -> Rows:
@@ -374,10 +423,23 @@ class BaseVectorEnv(AsyncCalls):
             raise
         return rows
 
-    def _abandon(self, ids: NDArray[np.int64]) -> None:
-        """Marks the results of ``ids`` as no longer wanted; they are discarded when they arrive."""
-        self._abandoned = True
-        self._must_reset(ids)
+    def _give_up(self, id: Ids | None) -> None:
+        """Abandons a step of the environments ``id``, if it has begun."""
+        with suppress(TypeError, IndexError):  # these are no ids, so it has not
+            self._abandon(self._all if id is None else as_ids(id, self.num_envs), if_stepping=True)
+
+    def _abandon(self, ids: NDArray[np.int64] | None = None, *, if_stepping: bool = False) -> None:
+        """Marks the results of environments as no longer wanted: the next call discards them, and they must be reset.
+
+        :param ids: the environments; None for those that are stepping.
+        :param if_stepping: whether to do this only for those of ``ids`` that are stepping.
+        """
+        if ids is None:
+            ids = np.flatnonzero(self._stepping)
+        elif if_stepping:
+            ids = ids[self._stepping[ids]]
+        if len(ids):
+            self._at_risk = ids if self._at_risk is None else np.union1d(self._at_risk, ids)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -396,8 +458,14 @@ class BaseVectorEnv(AsyncCalls):
         ids = self._idle(None)
         seeds = as_seeds(seed, ids)
         self._must_reset(ids)
-        self._backend.seed(ids, seeds)
+        self._at_risk = ids
+        try:
+            self._backend.seed(ids, seeds)
+        except Exception as error:
+            self._forgive(error)
+            raise
         self._to_reset[:] = self._some_to_reset = False
+        self._at_risk = None
         return [[one] for one in seeds]
 
     def get_state(self, id: Ids | None = None) -> list[Any]:
@@ -426,9 +494,15 @@ class BaseVectorEnv(AsyncCalls):
         ids = self._idle(id)
         if len(states) != len(ids):
             raise ValueError(f"got the states of {len(states)} environments for {len(ids)}")
-        self._backend.set_state([state["state"] for state in states], ids)
+        self._at_risk = ids
+        try:
+            self._backend.set_state([state["state"] for state in states], ids)
+        except Exception as error:
+            self._forgive(error)
+            raise
         self._to_reset[ids] = [state["over"] for state in states]
         self._some_to_reset = bool(self._to_reset.any())
+        self._at_risk = None
         shown = [state["shown"] for state in states]
         if all(one is not None for one in shown):
             self._remember(tree.collate(shown), ids)
@@ -496,8 +570,8 @@ class BaseVectorEnv(AsyncCalls):
                 f"take its answer with {self._pending}_wait() first",
                 self._pending,
             )
-        if self._abandoned:
-            self._drop_answers()
+        if self._at_risk is not None:
+            self._settle()
         ids = self._all if id is None or id is self._all else as_ids(id, self.num_envs)
         if self._steps and self._stepping[ids].any():
             raise PendingError(
@@ -507,15 +581,18 @@ class BaseVectorEnv(AsyncCalls):
             )
         return ids
 
-    def _drop_answers(self) -> None:
-        """Receives and discards the results that are still to come after a step that failed or was interrupted."""
-        while self._steps:
-            try:
-                self._take(1, None)
-            except Exception as error:
-                if getattr(error, "env_id", None) is None:
-                    raise
-        self._abandoned = False
+    def _settle(self) -> None:
+        """Discards what a call that failed or was interrupted has left behind; its environments must be reset."""
+        if self._at_risk is not None and len(self._at_risk):
+            self._must_reset(self._at_risk)
+        self._must_reset(self._stepping)
+        self._backend.drop()
+        self._backend.lost = ()
+        self._stepping.fill(False)
+        self._steps = 0
+        self._may_discard = False
+        self._some_to_reset = True in self._to_reset.tobytes()
+        self._at_risk = None
 
 
 def _rows_of(obs: Tree) -> NDArray[Any]:

@@ -18,6 +18,7 @@ class Environments(Protocol):
 
     _backend: Backend
 
+    def _abandon(self, ids: NDArray[np.int64]) -> None: ...
     @property
     def is_closed(self) -> bool: ...
     @property
@@ -91,6 +92,12 @@ class WorkerView(EnvWorker):
         rows = self._envs.recv(1)
         obs, info = tree.each(rows.obs)[0], rows.info.dicts()[0]
         return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info
+
+    def discard(self) -> bool:
+        """As :meth:`EnvWorker.discard`."""
+        self._reset_result = None
+        self._envs._abandon(self._id)  # noqa: SLF001
+        return True
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
         """Resets the environment with this seed; environments in worker processes seed their action space as well.

@@ -165,6 +165,14 @@ class EnvWorker(ABC):
         answer: StepResult | ResetResult = self.result
         return answer
 
+    def discard(self) -> bool:
+        """Forgets what :meth:`send` was given and :meth:`recv` has not returned, after Ctrl-C interrupted one of them.
+
+        :return: whether the worker can be used again. This implementation returns False, as it does not know how far
+            the call came: the vector environment then makes a new worker. A subclass that can tell overrides it.
+        """
+        return False
+
     def reset(self, **kwargs: Any) -> ResetResult:
         """Resets the environment and waits for the result: :meth:`send` followed by :meth:`recv`.
 
@@ -314,6 +322,11 @@ class DummyEnvWorker(EnvWorker):
         if result is None:
             raise RuntimeError("recv() without an answer to wait for: call send() first")
         return result
+
+    def discard(self) -> bool:
+        """As :meth:`EnvWorker.discard`."""
+        self._result = None
+        return True
 
     @staticmethod
     def wait(

@@ -91,7 +91,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
     ) -> tuple[Tree, Info]:
         """As :meth:`BaseVectorEnv.reset_rows`; the returns of these environments begin anew."""
         obs, info = super().reset_rows(id, seed, options, **more)
-        self._begin(slice(None) if id is None else as_ids(id, len(self.venv)))
+        self._start_returns(slice(None) if id is None else as_ids(id, len(self.venv)))
         return obs, info
 
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
@@ -105,10 +105,10 @@ class VectorEnvNormReward(VectorEnvWrapper):
         if self.update_return_rms:
             self.return_rms.update(discounted if rows.valid is None else discounted[rows.valid])
         self._sums[ids], self._discounted[ids] = returns, discounted
-        self._begin(ids[rows.done if rows.valid is None else rows.done | ~rows.valid])
+        self._start_returns(ids[rows.done if rows.valid is None else rows.done | ~rows.valid])
         return replace(rows, rew=self._scaled(rew), returns=returns)
 
-    def _begin(self, ids: Any) -> None:
+    def _start_returns(self, ids: Any) -> None:
         self._sums[ids] = self._discounted[ids] = 0
 
     def _scaled(self, rew: NDArray[Any]) -> NDArray[np.float64]:

@@ -125,5 +125,5 @@ class VectorEnvWrapper(SubsetVectorEnv):
     def _idle(self, id: Ids | None) -> NDArray[np.int64]:
         return self._inner._idle(id)  # noqa: SLF001
 
-    def _abandon(self, ids: NDArray[np.int64]) -> None:
-        self._inner._abandon(ids)  # noqa: SLF001
+    def _abandon(self, ids: NDArray[np.int64] | None = None, *, if_stepping: bool = False) -> None:
+        self._inner._abandon(ids, if_stepping=if_stepping)  # noqa: SLF001
