@@ -231,6 +231,7 @@ class Collector(NativeCollecting):
             self._run_until(limit, tally, options, reset_kwargs)
         except BaseException:  # a step may have been taken but not stored, so the running episodes cannot go on
             self._stale[:] = True
+            self._discard_pending()
             if self._chooser is not None:
                 self._chooser.forget()
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -303,6 +303,7 @@ class Stepping(BaseCollector):
     def _reset(self, ids: Ids, reset_kwargs: dict[str, Any]) -> None:
         """Begins new episodes in ``ids``: clears hidden states, and closes the running episodes in the buffer."""
         where = None if len(ids) == self.env_num else ids
+        self._stale[ids] = True  # until all of this is done
         obs, info = self._envs.reset_rows(where, **self._seeded_once(ids, reset_kwargs))
         obs = as_arrays(obs)
         if self._preprocessing is not None:
@@ -311,12 +312,12 @@ class Stepping(BaseCollector):
         self._obs = tree.put(self._obs, where, obs, self.env_num)
         if self._state is not None:
             self._state = tree.clear(self._state, ids)
-        self._stale[ids] = False
         self._unstepped[ids] = True
-        self._was_reset = True
         self._infos.put(ids, info)
         if where is None:
             self._start_noise(np.ones(self.env_num, np.bool_))
+        self._was_reset = True
+        self._stale[ids] = False
 
     def _seeded_once(self, ids: Ids, reset_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments of a reset of ``ids``, with seeds only for environments that had none yet."""
@@ -328,9 +329,8 @@ class Stepping(BaseCollector):
         return {**reset_kwargs, "seed": [seeds[i] if w else None for i, w in zip(ids.tolist(), wanted, strict=True)]}
 
     def _discard_pending(self) -> None:
-        """Waits for pending steps, discards their results, and marks their environments for a reset."""
+        """Discards the results of pending steps, and marks their environments for a reset."""
         self._stale[self._pending_steps.waiting] = True
-        while self._envs.waiting_id:
-            with suppress(Exception):  # a failed step does not matter: the environment is reset
-                self._envs.recv()
+        if self._envs.waiting_id:
+            self._envs._abandon()  # noqa: SLF001 (the next call waits for them)
         self._pending_steps.clear()
