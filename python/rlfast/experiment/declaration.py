@@ -173,8 +173,8 @@ def check_fit(policy: BasePolicy, obs_space: gym.Space[Any], act_space: gym.Spac
     :raises ValueError: if they do not.
     """
     streams = global_random_state()
-    policy.eval()
     try:
+        policy.eval()
         with torch.no_grad():
             result: Any = policy(Batch([Batch(obs=obs_space.sample(), info={})]))
     except (TypeError, RuntimeError) as error:

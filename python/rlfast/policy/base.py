@@ -195,8 +195,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         start = time.perf_counter()
         sample, indices = buffer.sample(sample_size)
         sampled = time.perf_counter()
-        self.updating = True
         try:
+            self.updating = True
             batch = self.process_fn(sample, buffer, indices)
             vars(self)["_sampled_weight"] = batch.get("weight")  # spares nn.Module's search among parameters
             stats: TrainingStats = as_stats(self.learn(batch, **kwargs), type(self).__name__)

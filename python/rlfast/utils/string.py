@@ -179,11 +179,11 @@ class ToStringMixin:
     def _tostring_info(self) -> str:
         met = _met.get()
         if met is None:
-            token = _met.set({id(self)})
             try:
+                _met.set({id(self)})
                 return self._tostring_object_info()
             finally:
-                _met.reset(token)
+                _met.set(None)
         if id(self) in met:
             return "<<"
         met.add(id(self))

@@ -30,8 +30,8 @@ def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
     True
     """
     before = module.training
-    module.train(enabled)
     try:
+        module.train(enabled)
         yield
     finally:
         module.train(before)
@@ -87,8 +87,8 @@ def policy_within_training_step(policy: Any, enabled: bool = True) -> Iterator[N
     :return: the context.
     """
     before = getattr(policy, "is_within_training_step", False)
-    policy.is_within_training_step = enabled
     try:
+        policy.is_within_training_step = enabled
         yield
     finally:
         policy.is_within_training_step = before

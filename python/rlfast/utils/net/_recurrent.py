@@ -59,11 +59,12 @@ def outputs_of(steps: Steps) -> Iterator[None]:
     ...     net(torch.zeros(3, 5, 4))[0].shape
     torch.Size([3, 2])
     """
-    token = _steps.set(steps)
-    try:
+    before = _steps.get()
+    try:  # at once: an interrupt leaves nothing behind
+        _steps.set(steps)
         yield
     finally:
-        _steps.reset(token)
+        _steps.set(before)
 
 
 def each_step(encoder: Callable[[Any], torch.Tensor], obs: Any) -> torch.Tensor:

@@ -31,11 +31,12 @@ def shared_features() -> Iterator[None]:
     >>> len(calls)
     3
     """
-    token = _known.set({})
-    try:
+    before = _known.get()
+    try:  # at once: an interrupt leaves nothing behind
+        _known.set({})
         yield
     finally:
-        _known.reset(token)
+        _known.set(before)
 
 
 @contextmanager
@@ -52,11 +53,12 @@ def separate_features() -> Iterator[None]:
     >>> len(calls)
     2
     """
-    token = _known.set(None)
-    try:
+    before = _known.get()
+    try:  # at once: an interrupt leaves nothing behind
+        _known.set(None)
         yield
     finally:
-        _known.reset(token)
+        _known.set(before)
 
 
 def features_of(net: nn.Module, obs: Any, state: Any) -> tuple[torch.Tensor, Any]:
