@@ -13,6 +13,7 @@ __all__ = [
     "BatchBase",
     "FrameRing",
     "FrameStacks",
+    "IndexOwner",
     "Lease",
     "NativeEnvs",
     "Network",
@@ -41,6 +42,7 @@ __all__ = [
     "get_num_threads",
     "grey",
     "integers_of_each",
+    "multiplies",
     "multiply",
     "native_envs",
     "randint",
@@ -431,6 +433,7 @@ def discounted(
     """``(sums[B, 1], discounts[B, 1])``: of ``rewards[B, n]`` the first ``before[B] + 1``, each times its power
     ``[n]``, added as NumPy adds them; and ``discounts[before]``."""
 
+@final
 class IndexOwner:
     """The owner of the memory of an index array, which knows what was drawn. It is made by sampling alone."""
 

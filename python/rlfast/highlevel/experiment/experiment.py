@@ -24,7 +24,7 @@ from rlfast.experiment.build import Parts, build
 from rlfast.experiment.declaration import PICKLE, Declaration
 from rlfast.experiment.environments import env_seed, seed_envs
 from rlfast.experiment.run import ConfigError, train
-from rlfast.experiment.run_dir import check_env, replace_file
+from rlfast.experiment.run_dir import replace_file
 from rlfast.highlevel.agent import AgentFactory
 from rlfast.highlevel.config import SamplingConfig
 from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, Environments, EnvMode, environments_of
@@ -286,7 +286,12 @@ class Experiment(ToStringMixin):
                 experiment = pickle.load(file)  # noqa: S301 (allowed by the caller)
         experiment.config.allow_pickle = allow_pickle  # whatever the file says
         if isinstance(factory := experiment.env_factory, EnvFactoryRegistered):
-            check_env(Path(directory), str(vars(factory).get("task")), allow_import=allow_pickle)
+            module = str(vars(factory).get("task")).rpartition(":")[0]
+            if module and not allow_pickle:
+                raise ValueError(
+                    f"{directory}: the module {module!r} would be imported for its environment, which runs it: pass "
+                    "allow_pickle=True if you trust where the folder comes from"
+                )
         if restore_policy:
             experiment.config.policy_restore_directory = directory
         return experiment
