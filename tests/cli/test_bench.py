@@ -54,7 +54,7 @@ def test_a_run_writes_samples_and_a_plot(tmp_path, monkeypatch, capfd):
     """The command itself, over a suite that takes no time, from a folder elsewhere."""
     suite, real = tmp_path / "suite", bench.suites()
     suite.mkdir()
-    for name in ("__init__", "plot", "libraries"):
+    for name in ("__init__", "labels", "libraries", "plot"):
         (suite / f"{name}.py").write_text((Path(real) / f"{name}.py").read_text())
     (suite / "conftest.py").write_text(SUITE)
     (suite / "test_one.py").write_text("def test_one(): pass")
