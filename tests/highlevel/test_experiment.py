@@ -549,9 +549,9 @@ class LocalStop(EpochStopCallback):
                 f"stacks of 2 observations, which they cannot take: .*{why}",
             )
             for kind, task, why in (
-                ("DQNExperimentBuilder", "CartPole-v1", "shapes"),
-                ("PPOExperimentBuilder", "Pendulum-v1", "shapes"),
-                ("SACExperimentBuilder", "Pendulum-v1", "shapes"),
+                ("DQNExperimentBuilder", "CartPole-v1", "takes observations of Box"),
+                ("PPOExperimentBuilder", "Pendulum-v1", "takes observations of Box"),
+                ("SACExperimentBuilder", "Pendulum-v1", "takes observations of Box"),
                 ("DQNExperimentBuilder", "FrozenLake-v1", "8 actions for 4 stacks"),
             )
         ),

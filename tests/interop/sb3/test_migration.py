@@ -9,4 +9,4 @@ from interop import pages
 def test_the_page_says_what_is_so():
     printed, claimed = pages.run("sb3")
     assert printed == claimed
-    assert len(claimed) == 4
+    assert len(claimed) == 5
