@@ -1,5 +1,6 @@
 import itertools
 import os
+import warnings
 from functools import partial
 
 import gymnasium as gym
@@ -129,6 +130,29 @@ class WorkerSpecific(Walk):
         return float(os.getpid() == self.pid)
 
 
+class Overwriting(Walk):
+    def obs(self):
+        if not hasattr(self, "array"):
+            self.array = np.zeros(2, np.float32)
+        self.array[:] = super().obs()
+        return self.array
+
+
+class TwoFaults(Walk):
+    def reset(self, **kwargs):
+        obs, info = super().reset(**kwargs)
+        return obs.astype(np.float64), info
+
+    def obs(self):
+        return super().obs() * (100 if self.t == 7 else 1)
+
+
+class Warns(Walk):
+    def obs(self):
+        warnings.warn("\x1b[33mWARN: low battery\x1b[0m", UserWarning, stacklevel=2)
+        return super().obs()
+
+
 class Dice(Walk):
     def obs(self):
         return np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
@@ -200,23 +224,41 @@ def test_errors_name_what_is_wrong(env, words):
         (Endless, ["no episode ended within 60 steps", "max_episode_steps"]),
         (Unbounded, ["no finite bounds", "action_scaling=False"]),
         (Huge, ["observations reach 5000", "normalize"]),
+        (Overwriting, ["step 1 changed the observation", "return a copy"]),
+        (Warns, ["low battery"]),
     ],
 )
 def test_warnings_name_what_to_do(env, words):
-    errors, warnings = findings(env)
+    errors, warned = findings(env)
     assert errors == []
-    assert any(all(word in text for word in words) for text in warnings), warnings
+    assert any(all(word in text for word in words) for text in warned), warned
 
 
 def test_rows_that_do_not_repeat_are_found():
-    errors, warnings = findings(Dice)
+    errors, warned = findings(Dice)
     assert errors == []
-    assert any("runs will not repeat" in text for text in warnings), warnings
+    assert any("runs will not repeat" in text for text in warned), warned
 
 
 def test_each_kind_of_error_is_reported_once():
     errors, _ = findings(LongObs)
     assert sum("has shape (3,)" in error for error in errors) == 1
+
+
+def test_different_errors_of_observations_are_all_reported():
+    errors, _ = findings(TwoFaults)
+    assert any("reset: the observation has dtype" in error for error in errors), errors
+    assert any("step 7: the observation has values" in error for error in errors), errors
+
+
+def test_what_is_wrong_is_not_called_ok():
+    report = examine_env(NaNReward, steps=60)
+    assert not any("nan" in fact for fact in report.facts)
+
+
+def test_warnings_are_findings_without_colours():
+    _, found = findings(Warns)
+    assert found.count("low battery") == 1
 
 
 def test_an_instance_is_played_and_left_open():

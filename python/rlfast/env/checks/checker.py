@@ -88,9 +88,22 @@ def examine_env(
     if steps < 1:
         raise ValueError(f"steps must be positive, got {steps}")
     report = EnvReport()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _examine_any(env, report, steps, seed)
+    for warning in caught:
+        text = _one_line(warning.message)
+        if not any(part in text for part in _NOT_OURS) and text not in report.warnings:
+            report.warnings.append(text)
+    return report
+
+
+def _examine_any(
+    env: gym.Env[Any, Any] | Callable[[], gym.Env[Any, Any]], report: EnvReport, steps: int, seed: int
+) -> None:
     if isinstance(env, gym.Env):
         _examine(env, report, steps, seed)
-        return report
+        return
     if not callable(env):
         raise TypeError(f"expected a gymnasium.Env or a function that makes one, got {type(env).__name__}")
     made = env()
@@ -102,7 +115,6 @@ def examine_env(
         made.close()
     if rows and not report.errors:
         _compare_with_workers(env, rows, report, seed)
-    return report
 
 
 def _examine(env: gym.Env[Any, Any], report: EnvReport, steps: int, seed: int) -> list[_Row]:
@@ -114,8 +126,9 @@ def _examine(env: gym.Env[Any, Any], report: EnvReport, steps: int, seed: int) -
         return []
     report.facts.append(f"observations {env.observation_space}, actions {env.action_space}")
     _check_spaces(env, report)
-    _run_gymnasium(env, report)
     rollout = _play(env, _Findings(report), steps, seed)
+    if not report.errors:  # else Gymnasium says less clearly what was just found
+        _run_gymnasium(env, report)
     _summarize(rollout, report)
     if rollout.rows and not report.errors:
         again = _play(env, _Findings(EnvReport()), len(rollout.rows), seed)
@@ -144,22 +157,30 @@ def _check_spaces(env: gym.Env[Any, Any], report: EnvReport) -> None:
         )
 
 
+class _Copying(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Returns copies, as Gymnasium's checker takes an array that is overwritten for a seed that has no effect."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+
+    def reset(self, **kwargs: Any) -> Any:
+        return deepcopy(self.env.reset(**kwargs))
+
+    def step(self, action: Any) -> Any:
+        return deepcopy(self.env.step(action))
+
+
 def _run_gymnasium(env: gym.Env[Any, Any], report: EnvReport) -> None:
     """Take over the findings of Gymnasium's own checker."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            env_checker.check_env(env, skip_render_check=True)
-        except Exception as error:
-            repeats = not (isinstance(error, AssertionError) and "Deterministic step" in str(error))
-            found = report.errors if repeats else report.warnings  # a robot never repeats, and can be trained on
-            found.append(f"gymnasium's check_env: {type(error).__name__}: {_one_line(error)}")
-        else:
-            report.facts.append("gymnasium's check_env passes")
-    for warning in caught:
-        text = _one_line(warning.message)
-        if not any(part in text for part in _NOT_OURS) and text not in report.warnings:
-            report.warnings.append(text)
+    try:
+        env_checker.check_env(_Copying(env), skip_render_check=True)
+    except Exception as error:
+        repeats = not (isinstance(error, AssertionError) and "Deterministic step" in str(error))
+        found = report.errors if repeats else report.warnings  # a robot never repeats, and can be trained on
+        found.append(f"gymnasium's check_env: {type(error).__name__}: {_one_line(error)}")
+    else:
+        report.facts.append("gymnasium's check_env passes")
 
 
 @dataclass
@@ -190,7 +211,7 @@ class _Findings:
     def check_returned(self, env: gym.Env[Any, Any], where: str, obs: Any, info: Any) -> None:
         """Report an observation outside its space, and an info that is no dict."""
         if text := misfit(env.observation_space, obs):
-            self.add("observation", where, f"the observation {text}")
+            self.add(f"observation {text.split()[1]}", where, f"the observation {text}")
         if not isinstance(info, dict):
             self.add("info", where, f"info is a {type(info).__name__}; return a dict")
 
@@ -219,6 +240,8 @@ class _Rollout:
     returns: list[float] = field(default_factory=lambda: [0.0])
     largest: float = 0.0
     """The largest absolute value in an observation."""
+    overwritten: int = 0
+    """The first step that changed the observation returned before it; 0 if none did."""
 
     def add(self, row: _Row) -> None:
         if len(self.rows) < _COMPARED:
@@ -237,21 +260,26 @@ def _play(env: gym.Env[Any, Any], findings: _Findings, steps: int, seed: int) ->
     rollout = _Rollout()
     try:
         env.action_space.seed(seed)
-        _reset(env, findings, "reset", seed)
+        before = _reset(env, findings, "reset", seed)
         for step in range(1, steps + 1):
+            kept = deepcopy(before)
             row = _step(env, findings, f"step {step}")
+            if not rollout.overwritten and not _equal(before, kept):
+                rollout.overwritten = step
             rollout.add(row)
+            before = row.obs
             if row.terminated or row.truncated:
-                _reset(env, findings, f"reset after step {step}", None)
+                before = _reset(env, findings, f"reset after step {step}", None)
     except _StoppedError:
         pass
     return rollout
 
 
-def _reset(env: gym.Env[Any, Any], findings: _Findings, where: str, seed: int | None) -> None:
+def _reset(env: gym.Env[Any, Any], findings: _Findings, where: str, seed: int | None) -> Any:
     with findings.of_call("reset", where, "reset"):
         obs, info = env.reset(seed=seed)
     findings.check_returned(env, where, obs, info)
+    return obs
 
 
 def _step(env: gym.Env[Any, Any], findings: _Findings, where: str) -> _Row:
@@ -313,7 +341,7 @@ def _parts(nested: Any) -> dict[Any, Any]:
 
 def _summarize(rollout: _Rollout, report: EnvReport) -> None:
     steps, (*lengths, _), (*returns, _) = sum(rollout.lengths), rollout.lengths, rollout.returns
-    if lengths:
+    if lengths and not report.errors:
         report.facts.append(
             f"{steps:,} random steps, {len(lengths)} episodes of {np.mean(lengths):.1f} steps on average, "
             f"with returns from {min(returns):g} to {max(returns):g}"
@@ -322,6 +350,11 @@ def _summarize(rollout: _Rollout, report: EnvReport) -> None:
         report.warnings.append(
             f"no episode ended within {steps:,} steps, and only ended episodes are scored; limit them, by "
             "max_episode_steps where the environment is registered, or by gymnasium.wrappers.TimeLimit"
+        )
+    if rollout.overwritten:
+        report.warnings.append(
+            f"step {rollout.overwritten} changed the observation that was returned before it: return a copy; rlfast "
+            "copies observations, other libraries and your own code may not"
         )
     if rollout.largest > _LARGE:
         report.warnings.append(
@@ -343,7 +376,7 @@ def _equal(one: Any, other: Any) -> bool:
         return isinstance(other, dict) and one.keys() == other.keys() and all(_equal(one[k], other[k]) for k in one)
     if isinstance(one, tuple):
         return isinstance(other, tuple) and len(one) == len(other) and all(map(_equal, one, other))
-    return np.array_equal(one, other)
+    return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")
 
 
 def _compare_with_workers(
