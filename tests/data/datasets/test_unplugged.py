@@ -85,8 +85,9 @@ def test_a_row_of_another_episode_does_not_follow(tmp_path):
     assert found["truncated"].tolist() == [True, True]
 
 
-def test_several_shards(tmp_path, capsys):
+def test_several_shards(tmp_path, capsys, monkeypatch):
     """Rows of one shard never follow those of another."""
+    monkeypatch.setattr("rlfast.utils.progress_bar._is_terminal", lambda: True)
     paths = [write(tmp_path / str(k), [row(k)]) for k in range(3)]
     out = tmp_path / "out.hdf5"
     arguments = ["convert", "--from", "rl-unplugged", *map(str, paths), "--out", str(out)]

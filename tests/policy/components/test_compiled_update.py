@@ -245,6 +245,7 @@ def test_a_pytorch_that_cannot(monkeypatch):
 
 def test_the_progress_bar_says_once_that_the_update_is_compiled(capsys, monkeypatch):
     monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    monkeypatch.setattr("rlfast.utils.progress_bar._is_terminal", lambda: True)
     update = CompiledUpdate(lambda x: x + 1, list)
     with ProgressBar(10, "Epoch #1"):
         assert "compiling" not in capsys.readouterr().err

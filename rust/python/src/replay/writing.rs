@@ -138,7 +138,10 @@ impl Replay {
         };
         match loaded.python()? {
             None => mismatch!("the columns have changed meanwhile"),
-            Some(()) => Ok(cleared.into_iter().for_each(|cleared| cleared.clear())),
+            Some(()) => {
+                cleared.into_iter().for_each(|cleared| cleared.clear());
+                Ok(())
+            }
         }
     }
 
