@@ -96,13 +96,13 @@ def fit(
     :param path: the name of the field, for messages.
     :param rows: the number of rows; None for a single row without a row axis.
     :param oddities: receives warnings.
-    :param spread: whether a row with fewer numbers than the column has is repeated to fill it.
+    :param spread: whether a row with fewer values than the column has is repeated to fill it.
     :return: an array of shape ``column.shape``, or ``(rows, *column.shape)``.
     :raises TypeError: the conversion to the column's dtype would lose information.
     :raises ValueError: the shape is not the column's, and cannot be broadcast to it.
     """
     if column.dtype == OBJECT:
-        return _fit_objects(value, column, path, rows, oddities)
+        return _fit_objects(value, column, path, rows, oddities, spread=spread)
     array = as_array(value)
     array = _flags(array, path, oddities) if path in FLAGS else array
     has_rows = rows is None or (array.ndim > 0 and len(array) == rows)
@@ -111,16 +111,36 @@ def fit(
     return engine_layout(fit_shape(convert(array, column.dtype, path, oddities), column, path, rows, oddities))
 
 
-def _fit_objects(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
-    if isinstance(value, Batch):
-        one_each = rows is not None and value and len(value) == rows
-        array = object_array([value[k] for k in range(len(value))]) if one_each else _as_object(value)
-    else:
-        array = as_array(value)
+def _fit_objects(
+    value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities, *, spread: bool
+) -> NDArray[Any]:
+    array = _dicts(value, rows) if isinstance(value, Batch) else as_array(value)
     if not column.shape and _row_shape(array, rows):  # an array is an object like any other
-        array = _as_object(value) if rows is None else object_array(list(array))
-    array = array.astype(OBJECT)  # a copy: it may be a view of the column that it goes to
+        array = _as_object(value) if rows is None else object_array(_cells(array))
+    if not spread and _row_shape(array, rows) != column.shape:
+        raise _misfit(array, column, path, rows)
+    array = array.astype(OBJECT, "C")  # a copy: it may be a view of the column that it goes to
+    cells = array.reshape(-1)
+    for i, cell in enumerate(cells):
+        if isinstance(cell, Batch):
+            cells[i] = cell.to_dict()
     return engine_layout(fit_shape(array, column, path, rows, oddities))
+
+
+def _cells(array: NDArray[Any]) -> list[Any]:
+    """Returns the values of rows with axes: arrays of numbers, and lists of objects."""
+    return array.tolist() if array.dtype == OBJECT else list(array)
+
+
+def _dicts(value: Batch, rows: int | None) -> NDArray[Any]:
+    """Returns a dict, or one for each row; a group without a row axis has the same values in all rows."""
+    if rows is None:
+        return _as_object(value.to_dict())
+    try:
+        has_rows = len(value) == rows
+    except TypeError:  # it has no fields, or a field without axes
+        has_rows = False
+    return object_array([(value[k] if has_rows else value).to_dict() for k in range(rows)])
 
 
 def fit_shape(array: NDArray[Any], column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
@@ -199,7 +219,7 @@ def promoted(value: Any, column: Column, path: Path, rows: int | None, stored: N
     """Chooses a column that can hold the values of a column and a value that does not fit there.
 
     :param value: as for :func:`fit`, which refused it.
-    :param column: the present column, of numbers.
+    :param column: the present column.
     :param stored: the values in it.
     :return: a column of float64 if that keeps all numbers exactly, otherwise one of objects. None counts as a number,
         unless the present values are flags.

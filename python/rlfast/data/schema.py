@@ -90,11 +90,13 @@ def _is_within(path: Path, outer: Collection[Path]) -> bool:
     return path in outer or _outer(path, outer) is not None
 
 
-def _boxed(given: Iterable[Path], known: Collection[Path]) -> dict[Path, Column]:
+def _boxed(given: Iterable[Path], groups: Iterable[Path], known: Collection[Path]) -> dict[Path, Column]:
     """Returns columns of objects for the paths at which either rows or columns have a group, and the others a value."""
     inner = _groups(known)
-    found = ((path, _outer(path, known) or path) for path in given if path[0] not in STRICT)
-    return {boxed: Column(OBJECT, ()) for path, boxed in found if boxed != path or path in inner}
+    outer = [_outer(path, known) or path for path in groups if path[0] == "info"]  # elsewhere, empty means not given
+    found = [(path, _outer(path, known) or path) for path in given]
+    paths = [path for path in outer if path in known] + [to for path, to in found if to != path or path in inner]
+    return {path: Column(OBJECT, ()) for path in paths if path[0] not in STRICT}
 
 
 def nest(leaves: Mapping[Path, Any], groups: Iterable[Path] = ()) -> dict[str, Any]:
@@ -161,7 +163,7 @@ class Schema:
         :param fields: nested leaves; if ``rows`` is given, each has that many rows along its first axis.
         :param rows: the number of rows; None for a single row without that axis.
         :param links_next: whether rows may lack ``obs_next``; its leaves are then missing in the result.
-        :param stored: returns the values of a column of numbers; if it is given, columns can be promoted.
+        :param stored: returns the values of a column; if it is given, columns can be promoted.
         :return: every leaf in its column's dtype and shape, and a schema of the columns that these rows add or promote.
         :raises MissingKeyError: a field that every row needs is missing.
         :raises TypeError: a conversion to the column's dtype would lose information.
@@ -172,7 +174,7 @@ class Schema:
         oddities = self.oddities.fresh()
         given, groups = flatten(fields, self.objects)
         columns = self.columns()
-        boxed = _boxed(given, columns) if stored else {}
+        boxed = _boxed(given, groups, columns) if stored else {}
         if boxed:
             given, groups = flatten(fields, {*self.objects, *boxed})
             columns = {path: column for path, column in columns.items() if not _is_within(path, boxed)}
@@ -184,7 +186,8 @@ class Schema:
             if column is None:
                 column = infer(value, path, rows)
                 (added.objects if column.dtype == OBJECT else added.numbers)[path] = column
-            loose = stored is not None and path in self.numbers and path[0] not in STRICT
+            fixed = path in self.numbers or bool(column.shape)  # else it takes any object
+            loose = stored is not None and path in columns and fixed and path[0] not in STRICT
             try:
                 leaves[path] = fit(value, column, path, rows, oddities, spread=not loose)
             except (TypeError, ValueError):
@@ -204,8 +207,8 @@ class Schema:
 
     def _record_promotion(self, oddities: Oddities, path: Path, dtype: str) -> None:
         """Keeps the warning about a column that becomes one of ``dtype``."""
-        number = self.numbers.get(path)
-        was = f"{number.dtype} of shape {number.shape}" if number else "a group of columns"
+        column = self.columns().get(path)
+        was = f"{column.dtype} of shape {column.shape}" if column else "a group of columns"
         text = f"is promoted from {was} to {dtype}, as a value does not fit the earlier rows"
         oddities.record(path, f"promoted to {dtype}", text)
         oddities.mute(path, "none")

@@ -198,10 +198,12 @@ class Columns:
         return values
 
     def _rows_at(self, path: Path) -> list[Any]:
-        """Returns the value of each row at a path: that of a column, or a ``Batch`` of the values in a group."""
+        """Returns the value of each row at a path: that of a column, or a dict of the values in a group."""
         below = [column for column in self.schema.columns() if column[: len(path)] == path]
         values = Batch(nest({column[len(path) - 1 :]: self.written_values(column) for column in below}))[path[-1]]
-        return values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else list(values)
+        if isinstance(values, Batch):
+            return [row.to_dict() for row in values]
+        return values.tolist() if values.ndim == 1 or values.dtype == OBJECT else list(values)
 
     def _blank_finals(self, schema: Schema) -> Leaves:
         observed = [path[1:] for path in schema.objects if path[0] == "obs"] if self.config.ignore_obs_next else []
