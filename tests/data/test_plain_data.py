@@ -97,7 +97,7 @@ def test_the_states_of_optimizers_schedulers_and_generators():
     ("tree", "message"),
     [
         ({"a": [1, object()]}, r"a\[1\] is a object, which is not plain data"),
-        ({"x": {"y": np.array([None])}}, "x.y is a ndarray"),
+        ({"x": {"y": np.array([None, object()])}}, r"x.y\[1\] is a object"),
         ([namedtuple("Pair", "a b")(1, 2)], "is a Pair"),  # noqa: PYI024
         ({1, 2}, "the value is a set"),
         (np.zeros(2, complex), "is a ndarray"),

@@ -22,7 +22,8 @@ _NUMBERS = "biuf"
 def pack(tree: Any) -> tuple[str, dict[str, NDArray[Any]]]:
     """Converts nested dicts (with any plain keys), lists and tuples of numbers, strings, bytes, arrays and tensors.
 
-    :func:`unpack` restores numbers exactly, including NaN and infinities, and tensors on the CPU.
+    Arrays may hold numbers, strings, or objects that are such data. :func:`unpack` restores numbers exactly, including
+    NaN and infinities, and tensors on the CPU.
 
     :param tree: the nested data.
     :return: JSON, and the arrays by the names that the JSON gives them.
@@ -94,6 +95,11 @@ def _tagged(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> dict[str,
         return {_TAG: "bytes", "base64": base64.b64encode(value).decode()}
     if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
         return {_TAG: "array", "name": _store(value, arrays)}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        items = [_encode(entry, arrays, f"{path}[{i}]") for i, entry in enumerate(value.reshape(-1).tolist())]
+        return {_TAG: "objects", "dtype": value.dtype.str, "shape": list(value.shape), "items": items}
+    if isinstance(value, np.str_):
+        return {_TAG: "word", "text": str(value)}
     if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
         return {_TAG: "scalar", "name": _store(np.asarray(value), arrays)}
     torch: Any = sys.modules.get("torch")  # without torch, no value is a tensor
@@ -125,8 +131,22 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
         return Counter(items) if kind == "counter" else items
     if kind == "bytes":
         return base64.b64decode(value["base64"])
+    if kind == "objects":
+        return _objects(value, arrays)
+    if kind == "word":
+        return np.str_(value["text"])
     array = arrays[value["name"]]
     return array[()] if kind == "scalar" else array if kind == "array" else _tensor(kind, array)
+
+
+def _objects(value: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    dtype = np.dtype(value["dtype"])
+    if dtype.kind not in "OU":
+        raise TypeError(f"an array of {dtype}")
+    result = np.empty(len(value["items"]), dtype)
+    for i, entry in enumerate(value["items"]):
+        result[i] = _decode(entry, arrays)
+    return result.reshape(value["shape"])
 
 
 def _tensor(kind: str, array: NDArray[Any]) -> Any:

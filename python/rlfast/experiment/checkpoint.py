@@ -56,7 +56,8 @@ def save_checkpoint(
     :param folder: the folder of the checkpoint, which is made or replaced.
     :param trainer: the trainer to save.
     :param save_buffer: whether to save the buffer; without it, a resumed run fills a new one.
-    :param allow_pickle: whether columns of Python objects are pickled; see :meth:`rlfast.data.ReplayBuffer.save`.
+    :param allow_pickle: whether columns of Python objects that are not plain data are pickled; see
+        :meth:`rlfast.data.ReplayBuffer.save`.
     :raises OSError: if writing fails, such as on a full disk. The old checkpoint is unchanged then, and after the other
         errors.
     :raises TypeError: if a part of the state is not plain data.

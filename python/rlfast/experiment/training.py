@@ -49,7 +49,7 @@ class CheckpointSaver:
         try:
             save_checkpoint(self.folder, trainer, save_buffer=self._config.save_buffer)
             self.failure = None
-        except (OSError, ValueError) as error:  # a full disk, or weights that are NaN
+        except (OSError, ValueError, TypeError) as error:  # a full disk, weights that are NaN, or objects in a column
             self.failure = str(error)
             warnings.warn(
                 f"the checkpoint of {place(self._config, trainer.env_step)} could not be written, "

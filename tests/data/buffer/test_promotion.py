@@ -341,6 +341,53 @@ def test_promoted_dicts_need_no_pickles_in_hdf5(case, tmp_path):
     assert repr(again.info.a.tolist()) == repr(buffer.info.a.tolist())
 
 
+PLAIN = {
+    "words": ["a", None, "b" * 9],
+    "lists": [["a", "b"], ("c", 1), {"x": [1.5, None]}],
+    "arrays": [np.zeros(3), np.arange(2, dtype=np.uint8), np.zeros((0, 2))],
+    "arrays of words": [np.array(["a", None], object), np.array(["b", "c"]), np.str_("d")],
+    "numbers": [np.float32(1.5), 10**30, float("nan")],
+    "keys": [{1: 2, (1, "a"): b"x"}, {}, True],
+}
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("case", PLAIN)
+def test_plain_objects_are_saved_without_pickles(case, vector, tmp_path):
+    buffer = VectorReplayBuffer(8, 2, ignore_obs_next=True) if vector else ReplayBuffer(8, ignore_obs_next=True)
+    for i, value in enumerate(PLAIN[case]):
+        cell = np.empty((), object)
+        cell[()] = value
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            one = row(i, obs="s", obs_next=f"t{i}", terminated=True, info={"a": cell})
+            buffer.add(Batch.stack([one]), [i % 2]) if vector else buffer.add(one)
+    buffer.save(tmp_path / "b")
+    for allowed in (False, True):
+        again = type(buffer).load(tmp_path / "b", allow_pickle=allowed)
+        assert repr(again.info.a.tolist()) == repr(buffer.info.a.tolist())
+        assert repr([type(value) for value in again.info.a]) == repr([type(value) for value in buffer.info.a])
+        assert again[:].obs_next.tolist() == buffer[:].obs_next.tolist()
+
+
+@pytest.mark.parametrize("value", [object(), {"x": [object()]}, np.array(["a", object()], object)])
+def test_other_objects_are_saved_as_pickles_only(value, tmp_path):
+    buffer = ReplayBuffer(8)
+    cell = np.empty((), object)
+    cell[()] = value
+    buffer.add(row(0, info={"a": cell}))
+    with pytest.raises(TypeError, match=r"info.a(\.x)?: .* pass allow_pickle=True"):
+        buffer.save(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_folder_keeps_no_objects(tmp_path):
+    buffer = ReplayBuffer(8, storage=str(tmp_path))
+    buffer.add(row(0, info={"a": "x"}))
+    with pytest.raises(TypeError, match=r"info\.a: flush keeps no columns of Python objects: use save"):
+        buffer.flush()
+
+
 def test_promoted_numbers_are_flushed_and_opened(tmp_path):
     buffer = ReplayBuffer(8, storage=str(tmp_path))
     buffer.add(row(0, info={"a": 1}))

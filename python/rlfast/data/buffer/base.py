@@ -590,8 +590,9 @@ class ReplayBuffer(TianshouView):
         """Writes a snapshot of rows, priorities, running episodes and random streams to a file; see :meth:`load`.
 
         :param path: the file. An existing file is replaced once the new one is complete.
-        :param allow_pickle: whether object columns and functions are pickled into the file.
-        :raises TypeError: if there are object columns, and ``allow_pickle`` is False.
+        :param allow_pickle: whether object columns and functions are pickled into the file. Object columns of plain
+            data (strings, numbers, None, arrays, and lists, tuples and dicts of them) need no pickles.
+        :raises TypeError: if other objects are in columns, and ``allow_pickle`` is False.
         :raises ValueError: if the buffer is part of a manager.
         """
         from rlfast.data.buffer.io import snapshot

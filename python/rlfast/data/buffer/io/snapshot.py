@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
@@ -21,7 +22,7 @@ from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import NStep, Sequence, Transition
 from rlfast.data.buffer.tianshou_view import TianshouView
-from rlfast.data.plain_data import WRONG_DATA, summary
+from rlfast.data.plain_data import WRONG_DATA, pack, summary, unpack
 from rlfast.data.schema import Schema
 
 PathType = str | PathLike[str]
@@ -42,25 +43,53 @@ def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
 def flush(buffer: TianshouView) -> None:
     """Keeps a buffer in its folder; see :meth:`ReplayBuffer.flush`."""
     core = buffer._core
-    core.hold(lambda: core.flush(_extra(buffer, allow_pickle=False)))
+    core.hold(lambda: core.flush(_extra(buffer, allow_pickle=False, appends=True)))
 
 
-def _extra(buffer: TianshouView, *, allow_pickle: bool) -> bytes:
+def _extra(buffer: TianshouView, *, allow_pickle: bool, appends: bool = False) -> bytes:
     """Returns what a snapshot has beside the engine's part, and brings the engine up to date."""
     if not buffer._rows.whole:
         raise ValueError("this buffer is part of a manager: save or flush the manager")
     store = buffer._store
-    if store.objects and not allow_pickle:
-        paths = ", ".join(".".join(path) for path in store.objects)
-        raise TypeError(
-            f"{paths}: these columns hold Python objects, kept only as pickles: save, and pass allow_pickle=True"
-        )
+    if store.objects and appends:
+        raise TypeError(f"{_names(store.objects)}: flush keeps no columns of Python objects: use save(path)")
     store.store_assigned()
-    head = json.dumps(_head(buffer)).encode()
-    relabel = store.config.relabel
-    known, reward = store.known(), relabel and relabel.compute_reward_fn
-    pickled = {"objects": known.objects, "finals": known.finals, "compute_reward_fn": reward}
-    return head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b"")
+    known, relabel = store.known(), store.config.relabel
+    data: dict[str, Any] = {"objects": known.objects, "finals": known.finals}
+    if allow_pickle:
+        payload = pickle.dumps(data | {"compute_reward_fn": relabel and relabel.compute_reward_fn})
+    else:
+        payload = _packed(data) if known.objects else b""
+    head = _head(buffer) | {"plain": not allow_pickle}
+    return json.dumps(head).encode() + b"\n" + payload
+
+
+def _packed(data: dict[str, Any]) -> bytes:
+    """Returns columns of plain data without pickles: a line of JSON, one of dtypes and shapes, and the numbers."""
+    try:
+        text, arrays = pack(data)
+    except (TypeError, RecursionError) as error:
+        raise TypeError(
+            f"{_names(data['objects'])}: these columns hold Python objects that are not plain data, kept only as "
+            f"pickles: save, and pass allow_pickle=True ({summary(error)})"
+        ) from error
+    layout = json.dumps([[array.dtype.str, array.shape] for array in arrays.values()])
+    return b"\n".join([text.encode(), layout.encode(), b"".join(array.tobytes() for array in arrays.values())])
+
+
+def _unpacked(payload: bytes) -> dict[str, Any]:
+    text, layout, numbers = payload.split(b"\n", 2)
+    arrays, start = {}, 0
+    for name, (dtype, shape) in enumerate(json.loads(layout)):
+        array = np.frombuffer(numbers, dtype, math.prod(shape), start) if math.prod(shape) else np.empty(0, dtype)
+        arrays[str(name)] = array.reshape(shape).copy()
+        start += array.nbytes
+    result: dict[str, Any] = unpack(text.decode(), arrays)
+    return result
+
+
+def _names(paths: Iterable[tuple[str, ...]]) -> str:
+    return ", ".join(".".join(path) for path in paths)
 
 
 def _head(buffer: TianshouView) -> dict[str, Any]:
@@ -111,10 +140,12 @@ def load(
     head, payload = _parse(extra, path)
     with _naming_file(path, "what it says of the buffer makes no sense"):
         kind = _find(cls, head["class"], path)
-        if head["objects"] and not allow_pickle:
+        plain = head.get("plain", False)
+        if head["objects"] and not (plain or allow_pickle):
             raise ValueError(f"{path} holds pickled Python objects; pass allow_pickle=True if you trust its source")
-    pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
+    pickled = pickle.loads(payload) if allow_pickle and payload and not plain else {}  # noqa: S301
     with _naming_file(path, "what it says of the buffer makes no sense"):
+        pickled = _unpacked(payload) if plain and payload else pickled
         function = compute_reward_fn or pickled.get("compute_reward_fn") or _missing
         config = _config(head, function)
         children = [object.__new__(_find(root, name, path)) for name in head["children"]]
