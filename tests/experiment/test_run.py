@@ -6,8 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -15,6 +18,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rlfast.cli.reporting import report
+from rlfast.data import VectorReplayBuffer
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy, save_checkpoint
@@ -419,6 +423,45 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tiny, run_dir, monkey
     assert result.env_step == 200
     assert "No space left" in result.unsaved
     assert parameter_hash(run_dir) == before
+
+
+class Late(gym.Wrapper):
+    """Has another kind of info from the sixtieth step on."""
+
+    def __init__(self, first, later):
+        super().__init__(gym.make("CartPole-v1"))
+        self._infos, self._steps = (first, later), 0
+
+    def step(self, action):
+        self._steps += 1
+        *rest, _ = self.env.step(action)
+        return (*rest, {"k": deepcopy(self._infos[self._steps > 60])})
+
+
+LATE = {"array": (np.zeros(2), np.zeros(3)), "dict": ({"x": 1}, 5), "words": (["a"], ["b", "c"]), "any": (1, object())}
+for name, infos in LATE.items():
+    gym.register(f"Late{name}-v0", partial(Late, *infos), max_episode_steps=50)
+
+
+@pytest.mark.filterwarnings("ignore:.*promoted")
+@pytest.mark.parametrize("name", ["array", "dict", "words"])
+def test_a_run_with_promoted_infos_is_resumed(tiny, run_dir, monkeypatch, name):
+    result = stopped_after(tiny(env=f"Late{name}-v0"), 150, monkeypatch)
+    assert result.env_step < 200
+    assert result.unsaved is None
+    assert resume(run_dir).env_step == 200
+    buffer = VectorReplayBuffer.load(run_dir / "checkpoint" / "buffer.snapshot")
+    kinds = {type(value) for value in buffer[:].info.k}
+    assert kinds <= {np.ndarray, dict, int, np.int64, list}
+    assert buffer.info.k.dtype == object
+
+
+@pytest.mark.filterwarnings("ignore:.*promoted")
+def test_objects_in_infos_leave_the_checkpoint_unsaved(tiny, run_dir):
+    with pytest.warns(RunWarning, match=r"could not be written.*info\.k: .*, or train with save_buffer=False"):
+        result = train(tiny(env="Lateany-v0"))
+    assert result.env_step == 200
+    assert "info.k" in result.unsaved
 
 
 def test_a_first_checkpoint_that_cannot_be_written_leaves_none(tiny, run_dir, monkeypatch, capsys):

@@ -50,10 +50,13 @@ class CheckpointSaver:
             save_checkpoint(self.folder, trainer, save_buffer=self._config.save_buffer)
             self.failure = None
         except (OSError, ValueError, TypeError) as error:  # a full disk, weights that are NaN, or objects in a column
-            self.failure = str(error)
+            hint = (
+                ", or train with save_buffer=False" if isinstance(error, TypeError) and self._config.save_buffer else ""
+            )
+            self.failure = f"{error}{hint}"
             warnings.warn(
                 f"the checkpoint of {place(self._config, trainer.env_step)} could not be written, "
-                f"{what_is_left(self.folder.parent)}: {error}",
+                f"{what_is_left(self.folder.parent)}: {self.failure}",
                 RunWarning,
                 stacklevel=2,
             )
