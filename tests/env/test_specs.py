@@ -125,3 +125,37 @@ def test_other_errors_of_environments_stay_theirs():
     with pytest.raises(ModuleNotFoundError, match="No module named 'theirs'"):
         make_registered(EnvSpec("Broken-v0", entry_point=broken))
     assert make_registered("CartPole-v1").spec.id == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("id", "message"),
+    [
+        ("nosuch_module:A-v0", "no module 'nosuch_module'; it was looked for .* and in the current folder, .*project"),
+        ("json.nosuch:A-v0", "no module 'json.nosuch'"),
+        ("nosuch_module.py:A-v0", r"no module 'nosuch_module'; leave out \.py: nosuch_module:A-v0"),
+        ("beside.py:A-v0", r"no module 'beside.py'; leave out \.py: beside:A-v0"),
+    ],
+)
+def test_an_unknown_module_is_named_with_the_place_of_the_search(id, message, tmp_path, monkeypatch):
+    here = tmp_path / "project"
+    here.mkdir()
+    (here / "beside.py").touch()
+    monkeypatch.chdir(here)
+    monkeypatch.syspath_prepend(here)
+    with pytest.raises(ModuleNotFoundError, match=f"^{id}: the part before the colon is a module, .* {message}"):
+        find_spec(id)
+    sys.modules.pop("beside", None)
+
+
+def test_a_library_that_a_module_lacks_keeps_its_error(tmp_path, monkeypatch):
+    (tmp_path / "needs_another.py").write_text("import nosuch_library")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="^No module named 'nosuch_library'$"):
+        find_spec("needs_another:A-v0")
+
+
+def test_an_unknown_id_may_lack_its_module():
+    with pytest.raises(gym.error.NameNotFound, match="MODULE:ID, such as my_module:NoSuchEnv-v0"):
+        make_registered("NoSuchEnv-v0")
+    with pytest.raises(gym.error.NamespaceNotFound, match="MODULE:ID, such as my_module:nosuch/Env-v0"):
+        make_registered("nosuch/Env-v0")

@@ -94,6 +94,15 @@ def test_a_run_of_yours_needs_no_permission_and_a_stranger_s_does(tiny, run_dir,
     openings(run_dir)[name](allow_import=True)
 
 
+@pytest.mark.parametrize("name", ["eval", "load", "gather", "resume"])
+def test_permission_finds_what_is_found_without_it(tiny, run_dir, module, monkeypatch, tmp_path, name):
+    train(tiny(max_steps=40, env=f"{module.stem}:Mine-v0"))
+    forget(module)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(module.parent)])
+    monkeypatch.chdir(tmp_path)
+    openings(run_dir)[name](allow_import=True)
+
+
 def test_a_module_of_the_same_name_beside_a_stranger_s_folder_is_not_imported(tiny, run_dir, module, monkeypatch):
     train(tiny(max_steps=40, env=f"{module.stem}:Mine-v0"))
     forget(module)

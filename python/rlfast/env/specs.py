@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from copy import deepcopy
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -76,7 +78,7 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
         return id
     module, _, name = id.rpartition(":")
     if module:
-        import_module(module)
+        _import_module_of(id)
     namespace = "ALE" if is_atari(name) else name.rpartition("/")[0]
     package, extra = _PACKAGES.get(namespace, ("", ""))
     if package and name not in gym.registry:
@@ -85,6 +87,28 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
         except ModuleNotFoundError as error:
             raise gym.error.NamespaceNotFound(f"{name} needs {package}: pip install 'rlfast[{extra}]'") from error
     return gym.registry.get(name, id)
+
+
+def _import_module_of(id: str) -> None:
+    """Imports the module of an id ``"module:Env-v0"``.
+
+    :raises ModuleNotFoundError: if there is none; the message says where it was looked for.
+    """
+    module, _, name = id.rpartition(":")
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # of a library that the module needs
+        here = Path.cwd()
+        if module.endswith(".py"):
+            why = f"leave out .py: {module.removesuffix('.py')}:{name}"
+        elif {"", ".", str(here)} & {*sys.path}:
+            why = f"it was looked for among the installed modules and in the current folder, {here}"
+        else:
+            why = f"it was looked for among the installed modules, but not in the current folder, {here}"
+        text = f"{id}: the part before the colon is a module, and there is no module {error.name!r}; {why}"
+        raise ModuleNotFoundError(text, name=error.name) from error
 
 
 def make_registered(id: str | EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
@@ -97,6 +121,10 @@ def make_registered(id: str | EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
     """
     try:
         return gym.make(deepcopy(id), **kwargs)
+    except (gym.error.NameNotFound, gym.error.NamespaceNotFound) as error:
+        if not isinstance(id, str) or ":" in id:
+            raise
+        raise type(error)(f"{error} An id of your own needs its module: MODULE:ID, such as my_module:{id}") from error
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         entry = getattr(gym.spec(id) if isinstance(id, str) else id, "entry_point", None)
         extra = next((name for name in _SIMULATORS if f"gymnasium.envs.{name}." in f"{entry}."), None)

@@ -71,16 +71,17 @@ def check_outside(run_dir: Path, config: RunConfig, *, allow: bool, asked: Colle
 
     :param run_dir: the folder of the run, which may be a stranger's.
     :param config: its settings.
-    :param allow: whether the user trusts the folder: then modules are found in the current folder, too. This does not
-        cover other machines.
+    :param allow: whether the user trusts the folder: then modules are found in the current folder, too, after the place
+        where a run of the user's found them. This does not cover other machines.
     :param asked: names of settings that the user has given now.
     :raises ValueError: if the user has not asked for one; the message says what to do.
     """
+    for lead in _leads(config, run_dir):
+        is_remembered = _is_remembered(lead)  # which also finds its modules, wherever the run is opened
+        if not (allow or {*lead.names} <= {*asked} or is_remembered):
+            raise ValueError(f"{run_dir / 'config.json'} {lead.complaint}")
     if allow:
         find_here(config)
-    for lead in _leads(config, run_dir):
-        if not (allow or {*lead.names} <= {*asked} or _is_remembered(lead)):
-            raise ValueError(f"{run_dir / 'config.json'} {lead.complaint}")
 
 
 def check_cluster(run_dir: Path, config: RunConfig, asked: Collection[str]) -> None:
