@@ -30,7 +30,7 @@ def test_an_unknown_group(capsys):
 def test_what_is_missing_is_named(monkeypatch, capsys):
     monkeypatch.setattr(bench, "find_spec", lambda name: None if name == "matplotlib" else object())
     assert main(["bench", "replay"]) == 1
-    assert 'matplotlib cannot be imported: pip install "rlfast[bench]"' in capsys.readouterr().err
+    assert "matplotlib cannot be imported: pip install '.[bench]' in the checkout" in capsys.readouterr().err
     monkeypatch.setattr(bench, "suites", lambda: None)
     assert main(["bench"]) == 1
     assert "not installed" in capsys.readouterr().err

@@ -137,7 +137,8 @@ def test_no_bar_precedes_an_error(data, tmp_path, capsys, kind):
 def test_without_minari_a_misspelt_file_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "minari", None)
     assert main(["info", "pendulun"]) == 2
-    message = 'there is no file pendulun, and as the id of a dataset: Minari is needed: pip install "rlfast[minari]"'
+    message = "there is no file pendulun, and as the id of a dataset: Minari is needed: "
+    message += "pip install '.[minari]' in the checkout of rlfast"
     assert capsys.readouterr().err == f"rlfast: {message}\n"
     assert main(["info", str(tmp_path)]) == 2
     assert "is a folder, but no Minari dataset" in capsys.readouterr().err

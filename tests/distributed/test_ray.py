@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'rlfast[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 
 from rlfast.distributed import resume, train
 from rlfast.distributed.build import build

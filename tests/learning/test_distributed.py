@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'rlfast[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 
 from rlfast.distributed import train
 from rlfast.experiment.algorithms import ALGORITHMS

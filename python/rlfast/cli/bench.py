@@ -14,6 +14,7 @@ from pathlib import Path
 import rlfast
 from rlfast.cli.main import complain
 from rlfast.cli.parsing import Parser
+from rlfast.utils.runtime.extras import how_to_install
 
 _NEEDED = ("pytest", "pytest_benchmark", "matplotlib", "torch")
 
@@ -48,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
         return complain(f"there is no group {unknown[0]!r}: choose from {', '.join(groups(folder))}", 2)
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        return complain(f'{", ".join(missing)} cannot be imported: pip install "rlfast[bench]"', 1)
+        return complain(f"{', '.join(missing)} cannot be imported: {how_to_install('bench')}", 1)
     output = Path(given.output).absolute()
     output.mkdir(parents=True, exist_ok=True)
     record = output / f"rlfast-bench-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}.json"

@@ -13,6 +13,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from rlfast._core import native_envs
+from rlfast.utils.runtime.extras import how_to_install
 
 _PACKAGES = {"ALE": ("ale_py", "atari")}
 """For each namespace, the package whose import registers its ids, and the extra of rlfast that installs the package."""
@@ -85,7 +86,7 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
         try:
             import_module(package)
         except ModuleNotFoundError as error:
-            raise gym.error.NamespaceNotFound(f"{name} needs {package}: pip install 'rlfast[{extra}]'") from error
+            raise gym.error.NamespaceNotFound(f"{name} needs {package}: {how_to_install(extra)}") from error
     return gym.registry.get(name, id)
 
 
@@ -131,7 +132,7 @@ def make_registered(id: str | EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
         if extra is None:
             raise
         name = id if isinstance(id, str) else id.id
-        what = f'{name} needs libraries that are missing; install them: pip install "rlfast[{extra}]"'
+        what = f"{name} needs libraries that are missing; install them: {how_to_install(extra)}"
         raise gym.error.DependencyNotInstalled(what) from error
 
 

@@ -23,6 +23,7 @@ from rlfast.experiment.config import check_outside, stream_seed
 from rlfast.experiment.declaration import read_declaration
 from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config
 from rlfast.policy import ActingPolicy
+from rlfast.utils.runtime.extras import how_to_install
 from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def evaluate(
     :param episodes: number of episodes, played in as many environments as the run's tests have.
     :param best: as for :func:`load`.
     :param seed: seed of the environments; None for that of the run.
-    :param video: a folder for a video of one more episode; needs ``pip install 'rlfast[video]'`` and the libraries with
+    :param video: a folder for a video of one more episode; needs the extra ``video`` and the libraries with
         which the environment renders.
     :param device: as for :func:`load`.
     :param allow_import: as for :func:`load`.
@@ -227,9 +228,8 @@ def _film(agent: Agent, seed: int, folder: Path) -> None:
     except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium
         with suppress(OSError):  # there may be other films
             folder.rmdir()
-        raise ImportError(
-            'a film needs libraries that are missing; install them: pip install "rlfast[video]"'
-        ) from error
+        what = f"a film needs libraries that are missing; install them: {how_to_install('video')}"
+        raise ImportError(what) from error
     except Exception as error:  # of simulators and of OpenGL: mujoco's is no subclass of any other
         if isinstance(error, gym.error.Error | OSError):
             raise

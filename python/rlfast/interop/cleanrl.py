@@ -19,13 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from rlfast.interop._columns import Columns, Leaf
 from rlfast.interop._hosts import missing
+from rlfast.utils.runtime.extras import how_to_install
 from rlfast.utils.runtime.seeding import draw_seed
 
 try:
     import torch
     from gymnasium import spaces
 except ImportError as error:
-    raise missing(__name__, "CleanRL's scripts, which need PyTorch and Gymnasium", "rlfast[train]") from error
+    raise missing(__name__, "CleanRL's scripts, which need PyTorch and Gymnasium", how_to_install("train")) from error
 
 if TYPE_CHECKING:
     from torch import Tensor

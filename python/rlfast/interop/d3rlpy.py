@@ -20,7 +20,7 @@ from rlfast.utils import tree
 try:
     from d3rlpy import dataset as host
 except ImportError as error:
-    raise missing(__name__, "d3rlpy", "d3rlpy>=2.8,<2.9") from error
+    raise missing(__name__, "d3rlpy", 'pip install "d3rlpy>=2.8,<2.9"') from error
 
 __all__ = ["ReplayBuffer"]
 

@@ -27,7 +27,7 @@ from rlfast.interop._hosts import missing
 try:
     from tianshou import data as host
 except ImportError as error:
-    raise missing(__name__, "Tianshou", "tianshou>=1.0,<2.1") from error
+    raise missing(__name__, "Tianshou", 'pip install "tianshou>=1.0,<2.1"') from error
 
 __all__ = [
     "CachedReplayBuffer",

@@ -102,7 +102,9 @@ def run_cli(main_fn: Callable[..., T], format: str = LOG_DEFAULT_FORMAT, level: 
     try:
         from jsonargparse import auto_cli, set_parsing_settings
     except ImportError as error:
-        raise ImportError("run_cli needs jsonargparse: pip install 'rlfast[cli]'") from error
+        from rlfast.utils.runtime.extras import how_to_install
+
+        raise ImportError(f"run_cli needs jsonargparse: {how_to_install('cli')}") from error
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
     function, defaults = main_fn, {}
     if isinstance(main_fn, partial):  # which has no name, and jsonargparse asks for one

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-pytest.importorskip("stable_baselines3", reason='Stable-Baselines3 is not installed: pip install "rlfast[sb3]"')
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: pip install '.[sb3]'")
 
 THEIRS = "from stable_baselines3.common.buffers import ReplayBuffer\n"
 OURS = "from rlfast.interop.cleanrl import ReplayBuffer\n"

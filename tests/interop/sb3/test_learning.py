@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("stable_baselines3", reason='Stable-Baselines3 is not installed: pip install "rlfast[sb3]"')
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: pip install '.[sb3]'")
 from stable_baselines3 import DQN
 from stable_baselines3.common import buffers as host
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("stable_baselines3", reason='Stable-Baselines3 is not installed: pip install "rlfast[sb3]"')
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: pip install '.[sb3]'")
 from interop import pages
 
 

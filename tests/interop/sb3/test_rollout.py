@@ -5,7 +5,7 @@ import pytest
 import torch as th
 from gymnasium import spaces
 
-pytest.importorskip("stable_baselines3", reason='Stable-Baselines3 is not installed: pip install "rlfast[sb3]"')
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: pip install '.[sb3]'")
 from stable_baselines3.common import buffers as host
 
 from interop.sb3.comparing import assert_same

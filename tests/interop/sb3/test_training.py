@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch as th
 
-pytest.importorskip("stable_baselines3", reason='Stable-Baselines3 is not installed: pip install "rlfast[sb3]"')
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: pip install '.[sb3]'")
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3 import her as host_her
 from stable_baselines3.common import buffers as host

@@ -7,11 +7,12 @@ Each class is a subclass of Stable-Baselines3's class of that name and is given 
 """
 
 from rlfast.interop._hosts import missing
+from rlfast.utils.runtime.extras import how_to_install
 
 try:
     import stable_baselines3 as _host  # noqa: F401
 except ImportError as error:
-    raise missing(__name__, "Stable-Baselines3", "rlfast[sb3]") from error
+    raise missing(__name__, "Stable-Baselines3", how_to_install("sb3")) from error
 
 from rlfast.interop.sb3.hindsight import HerReplayBuffer
 from rlfast.interop.sb3.nstep import NStepReplayBuffer

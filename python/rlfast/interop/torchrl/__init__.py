@@ -17,6 +17,6 @@ try:
     from rlfast.interop.torchrl._sampler import PrioritizedSampler
     from rlfast.interop.torchrl._storage import Storage
 except ImportError as error:
-    raise missing(__name__, "TorchRL", "torchrl>=0.14,<0.15") from error
+    raise missing(__name__, "TorchRL", 'pip install "torchrl>=0.14,<0.15"') from error
 
 __all__ = ["PrioritizedSampler", "Storage", "TensorDictReplayBuffer", "from_tensordict", "to_tensordict"]

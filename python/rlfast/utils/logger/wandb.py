@@ -20,7 +20,7 @@ _AXES = {"train": "env_step", "test": "env_step", "update": "gradient_step", "in
 
 
 class WandbLogger(CheckpointLogger):
-    """Sends statistics to Weights & Biases (``pip install 'rlfast[wandb]'``), each kind with its own axis.
+    """Sends statistics to Weights & Biases (the extra ``wandb``), each kind with its own axis.
 
     Checkpoints are uploaded as artifacts, and the local files stay. If the environment variable ``WANDB_MODE`` is
     ``offline``, nothing is sent. If the script has called ``wandb.init`` itself, that run is used, and ``project`` and

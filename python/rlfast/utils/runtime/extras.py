@@ -30,6 +30,17 @@ _LIBRARIES = {
 _EXTRA_OF = {library: extra for extra, libraries in _LIBRARIES.items() for library in libraries}
 
 
+def how_to_install(extra: str) -> str:
+    """Returns the command that installs an extra of rlfast, which is installed from its checkout.
+
+    :param extra: the name of the extra.
+
+    >>> how_to_install("mujoco")
+    "pip install '.[mujoco]' in the checkout of rlfast"
+    """
+    return f"pip install '.[{extra}]' in the checkout of rlfast"
+
+
 class MissingExtra(ModuleNotFoundError):
     """A library is missing; the message names the extra that installs it."""
 
@@ -44,7 +55,7 @@ def needed_by(who: str) -> Iterator[None]:
     >>> with needed_by("rlfast.policy"):
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
     Traceback (most recent call last):
-    rlfast.utils.runtime.extras.MissingExtra: rlfast.policy needs torch, ... install it: pip install "rlfast[train]"
+    rlfast.utils.runtime.extras.MissingExtra: rlfast.policy needs torch, ... install it: pip install '.[train]' ...
     """
     try:
         yield
@@ -53,9 +64,7 @@ def needed_by(who: str) -> Iterator[None]:
         is_ours = isinstance(error, MissingExtra)  # of a package imported within, which the caller has not asked for
         if library not in _EXTRA_OF or (is_ours and not str(error).startswith("rlfast.")):
             raise
-        what = (
-            f'{who} needs {library}, which cannot be imported; install it: pip install "rlfast[{_EXTRA_OF[library]}]"'
-        )
+        what = f"{who} needs {library}, which cannot be imported; install it: {how_to_install(_EXTRA_OF[library])}"
         raise MissingExtra(what, name=error.name) from error
 
 

@@ -192,4 +192,4 @@ for call in (lambda: ReplayBuffer.from_minari("x-v0"), lambda: ReplayBuffer(2).t
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ['Minari is needed: pip install "rlfast[minari]"'] * 2
+    assert done.stdout.splitlines() == ["Minari is needed: pip install '.[minari]' in the checkout of rlfast"] * 2

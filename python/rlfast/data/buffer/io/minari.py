@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.utils import tree
+from rlfast.utils.runtime.extras import how_to_install
 
 _AT_ONCE = 64
 """Rows written in one call. The engine reserves room for them as if none of them shared an observation."""
@@ -29,7 +30,7 @@ def require_minari() -> Any:
     try:
         import minari
     except ImportError as error:
-        raise ImportError('Minari is needed: pip install "rlfast[minari]"') from error
+        raise ImportError(f"Minari is needed: {how_to_install('minari')}") from error
     return minari
 
 
