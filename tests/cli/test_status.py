@@ -202,6 +202,17 @@ def test_newer_figures_replace_older_ones():
     assert newest_figures([]) == {}
 
 
+@pytest.mark.parametrize("scope", ["save", "info"])
+def test_gradient_steps_are_the_most_that_any_row_names(scope, run_dir, capsys):
+    rows = [row("update", "gradient_step", 208, loss=0.5), row(scope, "epoch", 1, gradient_step=250)]
+    for order in (rows, rows[::-1]):
+        assert newest_figures(order)["gradient_step"] == 250
+    assert newest_figures([*rows, row("update", "gradient_step", 300, loss=0.5)])["gradient_step"] == 300
+    written(run_dir, *rows)
+    assert main(["status", str(run_dir)]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split() == ["gradient", "steps", "250"]
+
+
 @pytest.mark.parametrize("content", [None, ""])
 def test_a_run_without_figures(content, run_dir, capsys):
     written(run_dir)

@@ -130,7 +130,9 @@ def _are_numbers(row: dict[str, Any]) -> bool:
 
 
 def newest_figures(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Returns the newest value of each figure, and the newest step of each axis.
+    """Returns the newest value of each figure, and the newest step of each axis; of gradient steps the largest number.
+
+    Not every update is logged, and rows of checkpoints and epochs have newer numbers of gradient steps.
 
     :param rows: the rows of a log, oldest first.
     """
@@ -139,4 +141,5 @@ def newest_figures(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
         newest |= {name: value for name, value in row.items() if "/" in name and isinstance(value, int | float)}
         if isinstance(row.get("step"), int | float):
             newest[str(row.get("axis"))] = row["step"]
-    return newest
+    counts = [newest[name] for name in ("gradient_step", "save/gradient_step", "info/gradient_step") if name in newest]
+    return newest | ({"gradient_step": max(counts)} if counts else {})
