@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -51,7 +52,10 @@ def make_run_dir(config: RunConfig, algorithm: str) -> Path:
     """
     if config.run_dir is not None:
         if config.run_dir.exists() and (not config.run_dir.is_dir() or any(config.run_dir.iterdir())):
-            raise FileExistsError(f"{config.run_dir} is not empty: choose another --run-dir, or delete it")
+            what = f"{config.run_dir} is not empty: choose another --run-dir, or delete it"
+            if (config.run_dir / "config.json").is_file():
+                what += f"; rlfast train --resume {shlex.quote(str(config.run_dir))} continues the run in it"
+            raise FileExistsError(what)
         _make_folder(config.run_dir, exist_ok=True)
         return config.run_dir
     name = f"{algorithm}-{re.sub('[/:]', '-', config.env)}-seed{config.seed}"  # TensorBoard reads a colon as its own
