@@ -21,6 +21,7 @@ from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_config
+from rlfast.utils.arguments.checks import NonFiniteError
 
 MODULE = """
 import os, pathlib
@@ -101,6 +102,14 @@ def test_permission_finds_what_is_found_without_it(tiny, run_dir, module, monkey
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(module.parent)])
     monkeypatch.chdir(tmp_path)
     openings(run_dir)[name](allow_import=True)
+
+
+def test_a_failure_with_an_environment_of_yours_names_its_check(tiny, run_dir, module):
+    module.write_text(MODULE.replace("2.0 * reward", "float('nan')"))
+    id = f"{module.stem}:Mine-v0"
+    with pytest.raises(NonFiniteError) as caught:
+        train(tiny(max_steps=40, env=id, wrappers=(f"{module.stem}:Doubled",)))
+    assert any(f"(rlfast check-env {id} looks for" in note for note in caught.value.__notes__)
 
 
 def test_a_module_of_the_same_name_beside_a_stranger_s_folder_is_not_imported(tiny, run_dir, module, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import traceback
 import warnings
@@ -172,6 +173,8 @@ def _run_and_close(
         with suppress(OSError):  # the disk may be full
             replace_file(run_dir / ERROR_LOG, traceback.format_exc().encode())
             error.add_note(f"(traceback in {run_dir / 'error.log'})")
+        if ":" in config.env:  # an environment of the user's
+            error.add_note(f"(rlfast check-env {shlex.quote(config.env)} looks for mistakes in the environment)")
         raise
     finally:
         parts.close()
