@@ -43,6 +43,26 @@ def test_without_a_terminal_nothing_is_shown(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("total", "shown", "line"),
+    [
+        (1000, True, "reading: step 400 of 1,000 (40%), 3 min 00 s left, return 12.35, updates 7\n"),
+        (None, True, "reading: step 400, return 12.35, updates 7\n"),
+        (1000, False, ""),
+    ],
+)
+def test_without_a_terminal_a_line_is_written_once_a_minute(capsys, monkeypatch, total, shown, line):
+    monkeypatch.setattr("rlfast.utils.progress_bar._is_terminal", lambda: False)
+    clock = 1000.0
+    monkeypatch.setattr("time.perf_counter", lambda: clock)
+    monkeypatch.setattr("time.time", lambda: clock)
+    with ProgressBar(total, "reading", initial=100, since=(clock - 60, 0), shown=shown) as bar:
+        for now in (1059.0, 1060.0, 1119.0):
+            clock = now
+            bar.update(150, {"return": 12.345, "updates": 7})
+    assert capsys.readouterr().err == line
+
+
 def test_a_bar_may_vanish(capsys):
     with ProgressBar(10, "x", leave=False) as bar:
         bar.update(4, {"loss": 1.0})

@@ -30,7 +30,7 @@ from rlfast.utils import MovAvg
 from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.net.common import device_of
-from rlfast.utils.progress_bar import ProgressBar, duration
+from rlfast.utils.progress_bar import ProgressBar, progress_line
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +106,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :param resume_from_log: whether the counters continue from the end of the logger's data.
         :param reward_metric: converts returns ``[episodes, agents]`` to one number for each episode.
         :param logger: receives the statistics; None discards them.
-        :param verbose: whether the result of every test is printed.
-        :param show_progress: whether a progress bar of the run is shown, and a line after each epoch, unless
-            ``verbose`` prints one. Where stderr is no terminal, there is no bar.
+        :param verbose: whether the result of every test is printed to stdout, as in Tianshou. Default: True. False does
+            not hide the progress, which is ``show_progress``.
+        :param show_progress: whether a progress bar of the run is shown on stderr, and a line after each epoch, unless
+            ``verbose`` prints one. Where stderr is no terminal, a line once a minute replaces the bar. Default: True.
+            A silent trainer has both set to False.
         :param test_in_train: whether a training collect whose mean return satisfies ``stop_fn`` is followed by a test
             at once; if that satisfies ``stop_fn`` too, training ends. This is ignored without a ``test_collector``, and
             if the ``train_collector`` has another policy.
@@ -293,13 +295,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
 
     def _epoch_line(self) -> str:
         """Returns a line for logs: how far the run is, the time that is left, and the newest returns."""
-        done, total = self._position, self._length
-        parts = [f"step {done:,}"]
-        if total:
-            parts[0] += f" of {total:,} ({done / total:.0%})"
-            pace = (time.time() - self.start_time) / max(done - self._first_step, 1)
-            seconds = pace * max(total - done, 0)
-            parts += [f"{duration(seconds)} left"] if done < total else []
+        parts = [progress_line(self._position, self._length, (self.start_time, self._first_step))]
         parts += [f"return {self.last_rew:.4g}"] if self.last_len else []
         if self._epoch_test is not None:
             returns = _returns(self._epoch_test)

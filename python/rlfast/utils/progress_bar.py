@@ -25,6 +25,9 @@ _LONG = 100_000
 _REFRESH = 0.1
 """Seconds between two updates of the text, which takes longer than a step of a small environment."""
 
+_LINE = 60.0
+"""Seconds between two lines where there is no terminal."""
+
 
 def _is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
@@ -47,6 +50,24 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours:,} h {minutes:02} min"
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def progress_line(done: int, total: int | None, since: tuple[float, int], unit: str = "step") -> str:
+    """Returns how far something is, and the time that is left, for logs.
+
+    :param done: the number of steps that are done.
+    :param total: the number of all; None if it is not known.
+    :param since: a time, by ``time.time()``, and the number of steps that were done then.
+    :param unit: the name of a step.
+
+    >>> progress_line(1500, 1500, (0.0, 0)), progress_line(1500, None, (0.0, 0))
+    ('step 1,500 of 1,500 (100%)', 'step 1,500')
+    """
+    if not total:
+        return f"{unit} {done:,}"
+    line = f"{unit} {done:,} of {total:,} ({done / total:.0%})"
+    pace = (time.time() - since[0]) / max(done - since[1], 1)
+    return line if done >= total else f"{line}, {duration(pace * (total - done))} left"
 
 
 class DummyTqdm:
@@ -80,7 +101,8 @@ class DummyTqdm:
 class ProgressBar:
     """A progress bar with numbers beside it, written to stderr at most ten times a second.
 
-    It is shown on terminals and in notebooks. Elsewhere, such as in a pipe or a log file, it counts and shows nothing.
+    It is shown on terminals and in notebooks. Elsewhere, such as in a pipe or a log file, it writes a line once a
+    minute.
 
     :param total: the number of steps; None if it is not known.
     :param description: the text before the bar.
@@ -108,6 +130,9 @@ class ProgressBar:
         self._figures: dict[str, int | float | str] = {}
         self._written = 0.0
         self._bar: tqdm[Any] | None = None
+        self._since = since or (time.time(), initial)
+        self._name = (description and f"{description}: ", {"B": "byte"}.get(unit, unit))
+        self._next_line = time.perf_counter() + _LINE if shown and sys.stderr is not None else None
         if not shown or not (_is_terminal() or _is_notebook()):
             return
         from tqdm.auto import tqdm
@@ -136,6 +161,8 @@ class ProgressBar:
         """
         self.n += n
         if self._bar is None:
+            if self._next_line is not None and time.perf_counter() >= self._next_line:
+                self._write_line(figures)
             return
         self._figures = dict(figures) | {name: v for name, v in self._figures.items() if name not in figures}
         now = time.perf_counter()
@@ -143,6 +170,14 @@ class ProgressBar:
             self._written = now
             self._write()
         self._bar.update(n if self.total is None else min(n, self.total - self._bar.n))
+
+    def _write_line(self, figures: Mapping[str, int | float | str]) -> None:
+        self._next_line = time.perf_counter() + _LINE
+        description, unit = self._name
+        parts = [progress_line(self.n, self.total, self._since, unit)]
+        parts += [f"{name} {v:.4g}" if isinstance(v, float) else f"{name} {v}" for name, v in figures.items()]
+        sys.stderr.write(f"{description}{', '.join(parts)}\n")
+        sys.stderr.flush()
 
     def _write(self) -> None:
         if self._bar is not None and self._figures:
