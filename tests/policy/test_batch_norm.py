@@ -147,3 +147,37 @@ def test_an_error_while_acting_restores_the_mode():
     with pytest.raises(RuntimeError):
         policy.compute_action(np.zeros(2, np.float32))
     assert policy.model.norm.training
+
+
+def new_actor(policy):
+    policy.actor = ddpg().actor
+
+
+def new_layer(policy):
+    policy.actor.preprocess.model.model[1] = nn.BatchNorm1d(8)
+
+
+def inserted_layer(policy):
+    policy.actor.preprocess.model.model.insert(1, nn.BatchNorm1d(8))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("change", [new_actor, new_layer, inserted_layer])
+def test_layers_replaced_after_acting_act_by_running_statistics(change, count):
+    policy = ddpg().train()
+    collector = Collector(policy, DummyVectorEnv([lambda: Counting(BOX)] * count), VectorReplayBuffer(99, count))
+    collector.collect(n_step=2 * count)
+    change(policy)
+    before = statistics(policy)
+    collector.collect(n_step=2 * count)
+    assert same(before, statistics(policy))
+    assert all(module.training for module in policy.actor.modules())
+
+
+def test_a_layer_without_running_statistics_is_named():
+    policy = dqn(Normed(nn.Linear(2, 8), nn.BatchNorm1d(8, track_running_stats=False))).train()
+    with pytest.raises(ValueError, match=r"the layer model\.norm, BatchNorm1d.*track_running_stats=True"):
+        policy.compute_action(np.zeros(2, np.float32))
+    collector = Collector(policy, DummyVectorEnv([lambda: Counting(DISCRETE)]), VectorReplayBuffer(99, 1))
+    with pytest.raises(ValueError, match=r"the layer model\.norm"):
+        collector.collect(n_step=2)

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from rlfast._core import Unchanged
 from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.utils.torch_utils"):
@@ -37,15 +38,18 @@ def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
         module.train(before)
 
 
-_NORMS: WeakKeyDictionary[nn.Module, tuple[nn.Module, ...]] = WeakKeyDictionary()
-"""The modules with running statistics within the modules that :func:`running_statistics` was called with."""
+_NORMS: WeakKeyDictionary[nn.Module, tuple[Unchanged, tuple[nn.Module, ...]]] = WeakKeyDictionary()
+"""The modules with running statistics within the modules that :func:`running_statistics` was called with, and whether
+these still have the same submodules.
+"""
 
 
 def running_statistics(module: Any) -> AbstractContextManager[None]:
     """Returns a context in which layers such as BatchNorm normalize by their running statistics and do not update them.
 
     All other layers, such as Dropout, keep their mode. Policies act in this context: a batch of observations, perhaps
-    of one environment, is no sample to normalize by. The layers are looked for once in each module.
+    of one environment, is no sample to normalize by. The layers are looked for once in each module, and again after one
+    of its submodules was replaced, added or removed.
 
     :param module: the module; for any other object, the context does nothing.
 
@@ -58,12 +62,12 @@ def running_statistics(module: Any) -> AbstractContextManager[None]:
     """
     if not isinstance(module, nn.Module):
         return nullcontext()
-    norms = _NORMS.get(module)
-    if norms is None:
-        norms = _NORMS[module] = tuple(
-            one for one in module.modules() if getattr(one, "running_mean", None) is not None
-        )
-    return _evaluating(norms) if norms else nullcontext()
+    known = _NORMS.get(module)
+    if known is None or not known[0].holds():
+        parts = [*module.modules()]
+        found = tuple(one for one in parts if getattr(one, "running_mean", None) is not None)
+        known = _NORMS[module] = Unchanged([], [vars(one)["_modules"] for one in parts], []), found
+    return _evaluating(known[1]) if known[1] else nullcontext()
 
 
 @contextmanager

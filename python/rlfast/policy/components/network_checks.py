@@ -13,7 +13,7 @@ from rlfast.data import to_numpy
 from rlfast.data._leaves import dotted
 from rlfast.data.schema import flatten
 from rlfast.policy.components.action_masks import inner_obs
-from rlfast.utils.arguments.checks import NonFiniteError, ObservationError, check_instance
+from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError, ObservationError, check_instance
 from rlfast.utils.net.common import BaseActor
 from rlfast.utils.warning import warn_user
 
@@ -22,6 +22,8 @@ _LEARNED = ("obs", "obs_next", "act", "rew", "reward_sum")
 _ADVICE = "correct the environment, or replace such values in a wrapper"
 _LARGE = 1e18
 """Squares of larger rewards are infinite in float32."""
+
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def check_networks(**networks: Any) -> None:
@@ -130,7 +132,19 @@ def acting_error(policy: nn.Module, error: Exception, obs: Any) -> Exception:
         return NonFiniteError(
             f"weights of {type(policy).__name__} are NaN or infinite, so it cannot act: they diverged"
         )
+    for name, module in policy.named_modules() if _rows(obs) == 1 else ():
+        if isinstance(module, _BATCH_NORMS) and module.running_mean is None:
+            return ArgumentError(
+                f"the layer {name}, {module}, of {type(policy).__name__} has no running statistics, and cannot "
+                "normalize a batch of one observation: make it with track_running_stats=True"
+            )
     return error
+
+
+def _rows(obs: Any) -> int | None:
+    """Return the number of observations, None if it is not known."""
+    shape = getattr(inner_obs(obs), "shape", None)
+    return shape[0] if shape else None
 
 
 def observation_error(policy: Any, obs: Any) -> ObservationError | None:
