@@ -271,6 +271,31 @@ class TestMapAction:
         assert np.array_equal(policy.map_action(act), act)
         assert np.array_equal(policy.map_action_inverse(act), act)
 
+    @pytest.mark.parametrize(
+        ("space", "shape"),
+        [
+            (MultiDiscrete([2, 2]), (3,)),
+            (MultiDiscrete([2, 2]), (3, 1)),
+            (MultiDiscrete([[2, 2]]), (1, 2, 2)),
+            (MultiBinary(3), (4,)),
+            (MultiBinary(3), ()),
+            (BOX, (3, 1)),
+            (BOX, (3,)),
+            (BOX, ()),
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("method", ["clip", "tanh", None])
+    def test_actions_of_another_shape_are_refused(self, space, shape, method):
+        policy = Mirror(action_space=space, action_bound_method=method)
+        with pytest.raises(ArgumentError, match=r"(?s)actions of (Box|Multi).* must have the shape \(\.\.\., .*, got"):
+            policy.map_action(np.ones(shape, int))
+
+    @pytest.mark.parametrize("space", [Discrete(3), Box(-1, 1, ())], ids=str)
+    def test_actions_of_a_space_without_axes_may_have_any_shape(self, space):
+        for shape in ((), (4,), (4, 1)):
+            assert Mirror(action_space=space).map_action(np.ones(shape)).shape == shape
+
     def test_a_batch_is_no_action(self):
         with pytest.raises(ArgumentError, match="actions must be an array or a tensor, got Batch"):
             Mirror(action_space=BOX).map_action(Batch(a=np.zeros(2)))

@@ -153,3 +153,50 @@ def test_other_errors_stay():
         with pytest.raises(type(error), match="own") as raised:
             policy(Batch(obs=np.zeros((2, 4), np.float32), info={}))
         assert raised.value is error
+
+
+class TwoChoices(gym.Env):
+    observation_space = gym.spaces.Box(0, 1, (3,), np.float32)
+    action_space = gym.spaces.MultiDiscrete([2, 2])
+
+    def reset(self, *, seed=None, options=None):
+        self.taken = []
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.taken.append(action)
+        return np.zeros(3, np.float32), 0.0, False, False, {}
+
+
+def categorical(kind=PPOPolicy):
+    actor, critic = Actor(Net(3, hidden_sizes=[4]), 4, softmax_output=False), Critic(Net(3, hidden_sizes=[4]))
+    return kind(
+        actor=actor,
+        critic=critic,
+        optim=torch.optim.Adam([*actor.parameters(), *critic.parameters()]),
+        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
+        action_space=gym.spaces.MultiDiscrete([2, 2]),
+        action_scaling=False,
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_one_choice_for_several_is_refused_before_a_step(count):
+    envs = DummyVectorEnv([TwoChoices] * count)
+    collector = Collector(categorical(), envs, VectorReplayBuffer(20, count))
+    collector.reset()
+    with pytest.raises(ValueError, match=r"actions of MultiDiscrete\(\[2 2\]\) must have the shape .*, got \(\d,\)"):
+        collector.collect(n_step=count)
+    assert envs.get_env_attr("taken") == [[]] * count
+    assert len(collector.buffer) == 0
+
+
+def test_a_users_map_action_may_make_several_choices_of_one():
+    class Maps(PPOPolicy):
+        def map_action(self, act):
+            act = np.asarray(act)
+            return np.stack([act // 2, act % 2], axis=-1)
+
+    envs = DummyVectorEnv([TwoChoices] * 2)
+    Collector(categorical(Maps), envs, VectorReplayBuffer(20, 2)).collect(n_step=8)
+    assert {np.shape(action) for taken in envs.get_env_attr("taken") for action in taken} == {(2,)}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_numpy
-from rlfast.env.spaces.actions import fitted_actions, into_box, ranges, within
+from rlfast.env.spaces.actions import check_shape, fitted_actions, into_box, ranges, within
 from rlfast.policy.components.network_checks import acting_error
 from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.policy.native.choosers import Chooser, current_chooser
@@ -131,13 +131,14 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
 
         :param act: ``[..., *action_space.shape]``; not changed.
         :return: an array of the same shape, with the dtype of the action space.
-        :raises ValueError: if an action to be scaled is outside [-1, 1] and ``action_bound_method`` is None, or an
-            action is no number of the dtype of the action space.
+        :raises ValueError: if the actions do not have the shape of the action space, an action to be scaled is outside
+            [-1, 1] and ``action_bound_method`` is None, or an action is no number of the dtype of the action space.
         :raises NonFiniteError: if an action to be scaled is NaN.
         :raises TypeError: if ``act`` is neither an array nor a tensor.
         """
         array = _as_array(act)
         space = self.action_space
+        check_shape(array, space)
         if isinstance(space, Box):
             array = self._bounded(array, space)
         elif self._shifts:

@@ -22,6 +22,7 @@ from rlfast.data.converter import to_numpy
 from rlfast.data.random_actions import RandomActions, mask_of
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.rows import ordered
+from rlfast.env.spaces.actions import check_shape
 from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import check_function
@@ -88,12 +89,23 @@ class Stepping(BaseCollector):
             self._dist = None
         else:
             fields = self._choose(obs, ids, where, no_grad=options.no_grad)
-        act = self.policy.map_action(fields["act"])
+        act = self._mapped(fields["act"])
         self._pending_steps.put(ids, fields)
         if not envs.is_async:
             return envs.exchange(act, where)
         envs.send(act, where)
         return self._receive()
+
+    def _mapped(self, act: Any) -> Any:
+        """Returns actions in the environment's form. Those of a user's own ``map_action`` may have any shape."""
+        policy: Any = self.policy
+        mapped = policy.map_action(act)
+        shape = getattr(getattr(policy, "action_space", None), "shape", None)
+        if shape and getattr(mapped, "ndim", None) == len(shape):  # no axis for the environments
+            is_replaced = getattr(policy, "is_replaced", None)
+            if is_replaced is not None and not is_replaced("map_action"):
+                check_shape(mapped, policy.action_space, batch=True)
+        return mapped
 
     def _receive(self) -> Rows:
         """Waits for results of an asynchronous environment; those of all environments are put in order."""

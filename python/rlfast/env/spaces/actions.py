@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.spaces.collation import fitted
+from rlfast.utils.arguments.checks import ArgumentError
 
 
 def fitted_actions(array: NDArray[Any], space: gym.Space[Any]) -> NDArray[Any] | None:
@@ -30,6 +31,23 @@ def fitted_actions(array: NDArray[Any], space: gym.Space[Any]) -> NDArray[Any] |
     if array.dtype.kind == "f" and isinstance(space, gym.spaces.Box) and np.dtype(space.dtype).kind in "iu":
         array = np.rint(array)
     return fitted(array, array.shape, np.dtype(space.dtype))
+
+
+def check_shape(array: NDArray[Any], space: gym.Space[Any], *, batch: bool = False) -> None:
+    """Checks that actions have the shape of their space, before they go to environments. Those of a space without axes,
+    such as ``Discrete``, may have any shape.
+
+    :param array: actions, ``(..., *space.shape)``.
+    :param space: the action space of one environment.
+    :param batch: whether there must be at least one axis before those of the space.
+    :raises ArgumentError: they have another shape.
+    """
+    shape = space.shape
+    if shape and (array.shape[-len(shape) :] != shape or (batch and array.ndim == len(shape))):
+        raise ArgumentError(
+            f"actions of {space} must have the shape (..., {', '.join(map(str, shape))}), got {array.shape}: make the "
+            "networks and dist_fn of the policy for this space, or override map_action"
+        )
 
 
 def within(array: NDArray[Any], low: Any, high: Any) -> NDArray[Any]:
