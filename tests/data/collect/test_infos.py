@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from rlfast.data.collect import infos
 from rlfast.data.collect.infos import LatestInfos
@@ -115,3 +116,28 @@ def test_keys_that_are_no_text_become_text():
         assert info.dicts() == rows
     assert columns([{7: 1, "7": 2}]).keys() == {"7", "7_"}
     assert Info(1, columns={7: np.array([1])}).columns().keys() == {7, "_7"}
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ((1, 0.5), np.float64),
+        ((2**53, 0.5), np.float64),
+        ((np.uint64(5), np.int64(-1)), np.float64),
+        ((np.int32(1), 2**40), np.int64),
+        ((True, np.bool_(False)), np.bool_),
+        ((0.5, 2**53 + 1), object),
+        ((np.float32(0.5), np.int64(2**53 + 1)), object),
+        ((np.uint64(2**64 - 1), np.int64(-1)), object),
+        ((np.array([1, 2**53 + 1]), np.array([0.5, 1.0])), object),
+        ((True, 2), object),
+        ((np.bool_(True), 0.5), object),
+    ],
+    ids=str,
+)
+def test_numbers_of_several_dtypes_keep_their_values(values, dtype):
+    column = Info.of([{"a": value} for value in values]).columns()["a"]
+    assert column.dtype == dtype
+    for kept, value in zip(column, values, strict=True):
+        assert np.asarray(kept).tolist() == np.asarray(value).tolist()
+        assert isinstance(kept, bool | np.bool_) == isinstance(value, bool | np.bool_)

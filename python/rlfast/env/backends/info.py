@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,11 +120,22 @@ def _column(key: str, rows: int, present: dict[int, Any], *, masks: bool) -> Any
         if len(shapes) == 1 and (shapes != {()} or not any(array.dtype.hasobject for array in arrays)):
             filled = np.zeros((rows, *arrays[0].shape), dtype=np.result_type(*arrays))
             filled[list(present)] = arrays
-            return filled
+            if len({array.dtype for array in arrays}) == 1 or _all_kept(filled, present, arrays):
+                return filled
     filled = np.full(rows, None, dtype=object)
     for k, value in present.items():
         filled[k] = value
     return filled
+
+
+def _all_kept(filled: NDArray[Any], present: Iterable[int], arrays: Sequence[NDArray[Any]]) -> bool:
+    """Returns whether values of several dtypes became equal values of the column's: integers with all digits, and no
+    truth values among numbers.
+    """
+    if len({array.dtype.kind == "b" for array in arrays}) > 1:
+        return False
+    both = zip(arrays, (filled[k] for k in present), strict=True)
+    return all(array.dtype.kind not in "iu" or array.tolist() == column.tolist() for array, column in both)
 
 
 def _dicts(rows: int, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
