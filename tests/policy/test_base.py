@@ -61,6 +61,13 @@ class TestUpdate:
         assert stats.loss == 1.5
         assert stats.train_time > 0
 
+    @pytest.mark.parametrize("size", [-1, np.int64(-3)])
+    def test_a_negative_sample_size_is_refused(self, make_buffer, size):
+        policy = Probe()
+        with pytest.raises(ValueError, match=r"sample_size must not be negative, got -\d"):
+            policy.update(size, make_buffer(50))
+        assert policy.calls == []
+
     def test_the_times_are_those_of_the_whole_and_of_sampling(self, make_buffer, monkeypatch):
         clock = SimpleNamespace(perf_counter=iter([10.0, 11.0, 14.0]).__next__)
         monkeypatch.setattr("rlfast.policy.base.time", clock)
@@ -799,3 +806,15 @@ def test_a_schedule_that_needs_a_metric_is_refused_before_anything_changes(sever
         policy(torch.optim.lr_scheduler.ReduceLROnPlateau)
     assert policy(Waiting).lr_scheduler is not None
     assert policy(partial(ExponentialLR, gamma=0.5)).lr_scheduler is not None
+
+
+def test_an_assigned_schedule_is_checked():
+    optim = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
+    policy = Probe(lr_scheduler=(before := ExponentialLR(optim, 0.5)))
+    for wrong in (torch.optim.lr_scheduler.ReduceLROnPlateau(optim), object(), lambda: None):
+        with pytest.raises(TypeError, match=r"lr_scheduler"):
+            policy.lr_scheduler = wrong
+        assert policy.lr_scheduler is before
+    policy.lr_scheduler = None
+    policy.lr_scheduler = after = Waiting(optim)
+    assert policy.lr_scheduler is after

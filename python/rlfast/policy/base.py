@@ -21,6 +21,7 @@ from rlfast.policy.components.returns import Index, ReturnEstimation, episode_mc
 from rlfast.policy.components.training_state import records_initial_values
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.lr_scheduler import check_scheduler
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
@@ -77,8 +78,6 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
         lr_scheduler: TLearningRateScheduler | None = None,
     ) -> None:
-        if lr_scheduler is not None:
-            check_scheduler(lr_scheduler)
         super().__init__(
             action_space=action_space,
             observation_space=observation_space,
@@ -91,6 +90,15 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         self._sampled_weight: Any = None  # while an update runs
         self._networks_seen: tuple[tuple[nn.Module, ...], bool] = ((), True)
         self.register_load_state_dict_post_hook(_accept_weights_alone)  # type: ignore[no-untyped-call]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; see :class:`ActingPolicy`.
+
+        :raises TypeError: ``lr_scheduler`` cannot step without arguments.
+        """
+        if name == "lr_scheduler" and value is not None:
+            check_scheduler(value)
+        super().__setattr__(name, value)
 
     def __class_getitem__(cls, _: Any) -> type[Self]:
         """Return the class itself, for ``BasePolicy[MyStats]`` in scripts for Tianshou 1.0."""
@@ -185,12 +193,15 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         :param buffer: the buffer to sample from; None to learn nothing.
         :param kwargs: passed to :meth:`learn`.
         :return: the statistics of ``learn``, with ``train_time`` and ``sample_time``.
+        :raises ValueError: ``sample_size`` is negative; nothing is changed then.
         :raises ObservationError: the networks cannot take the observations.
         :raises NonFiniteError: a loss is infinite, or it is NaN and so are weights, or the sample has NaN that the
             networks do not take. The weights may have changed then.
         """
         if buffer is None:
             return TrainingStats()
+        if sample_size is not None and sample_size < 0:
+            raise ArgumentError(f"sample_size must not be negative, got {sample_size}; 0 is all rows")
         sample: Any
         start = time.perf_counter()
         sample, indices = buffer.sample(sample_size)
