@@ -39,7 +39,7 @@ class D4rlSource(Source):
 
     :param path: the file.
     :raises OSError: if it is no HDF5 file.
-    :raises ValueError: if datasets are missing, or their lengths differ, or it is damaged.
+    :raises ValueError: if datasets are missing or hold no real numbers, or their lengths differ, or it is damaged.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -56,8 +56,10 @@ class D4rlSource(Source):
         self._sets = {name: one for name, one in found.items() if one is not None}
         if missing := [name for name in _NEEDED if name not in self._sets]:
             raise ValueError(f"{path} is no file of D4RL: it has no {', '.join(missing)}")
-        for column in self._sets.values():
+        for name, column in self._sets.items():
             check_dataset(column)
+            if column.dtype.kind not in "biuf":
+                raise ValueError(f"{path} is no file of D4RL: {name} has the dtype {column.dtype}, not real numbers")
         lengths = {name: column.shape[0] if column.shape else None for name, column in self._sets.items()}
         if len({*lengths.values()}) > 1 or None in lengths.values():
             raise ValueError(f"{path} is damaged: the lengths of its datasets differ: {lengths}")
