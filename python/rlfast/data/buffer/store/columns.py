@@ -17,6 +17,7 @@ from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.schema import Leaves, Schema, flatten, nest
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.tree import object_array
 
 PACKED = ("lz4", "zstd")
@@ -160,7 +161,9 @@ class Columns:
         :param added: the columns.
         :param version: the version of the columns that they are to be added to; None for any.
         :return: whether that was still the version; if not, nothing is changed.
+        :raises ArgumentError: a name is no valid text; nothing is changed then.
         """
+        _check_names(added)
         if added and not (
             self.core.hold(partial(self._define, added, version)) if added.promoted else self._define(added, version)
         ):
@@ -447,3 +450,15 @@ class Columns:
 def copied(arrays: Leaves) -> Leaves:
     """Returns copies of arrays."""
     return {path: array.copy() for path, array in arrays.items()}
+
+
+def _check_names(schema: Schema) -> None:
+    """Checks that names of columns can be encoded, which lone surrogates such as ``"\\ud800"`` cannot."""
+    for path in (*schema.numbers, *schema.objects, *schema.groups):
+        try:
+            "".join(path).encode()
+        except UnicodeEncodeError as error:
+            raise ArgumentError(
+                f"a buffer cannot store the key {dotted(path)!a}: it has a lone surrogate, which is no valid text; "
+                "rename the key"
+            ) from error
