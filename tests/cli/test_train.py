@@ -381,6 +381,9 @@ def test_the_folder_may_follow_an_equals_sign(run_dir, capsys):
         (["nowhere"], "rlfast: nowhere is no run folder: it has no config.json"),
         (["nowhere", "--max-steps", "many"], "'many' is no whole number"),
         (["nowhere", "--colour"], "unrecognized arguments: --colour"),
+        (["nowhere", "--seed", "3"], "a resumed run keeps its settings, and --seed cannot be changed: leave it out"),
+        (["nowhere", "--no-prioritized"], "--no-prioritized cannot be changed"),
+        (["nowhere", "--learning-rate=1e-3"], "--learning-rate cannot be changed"),
     ],
 )
 def test_what_cannot_be_resumed_ends_with_2(arguments, message, capsys):

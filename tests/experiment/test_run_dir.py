@@ -9,9 +9,7 @@ def test_the_folder_asked_for_must_be_new_or_empty(tiny, run_dir):
     assert make_run_dir(tiny(), "dqn") == run_dir
     assert make_run_dir(tiny(), "dqn") == run_dir  # still empty
     (run_dir / "config.json").write_text("{}")
-    with pytest.raises(
-        FileExistsError, match=r"is not empty: choose another --run-dir, .*; rlfast train --resume "
-    ):
+    with pytest.raises(FileExistsError, match=r"is not empty: choose another --run-dir, .*; rlfast train --resume "):
         make_run_dir(tiny(), "dqn")
     with pytest.raises(FileExistsError, match=r"is not empty: choose another --run-dir, or delete it$"):
         make_run_dir(tiny(run_dir=run_dir / "config.json"), "dqn")

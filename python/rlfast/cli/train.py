@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +122,14 @@ def _with_version(env: str) -> str:
     return env
 
 
+def _is_setting(option: str) -> bool:
+    """Whether an option is a setting of an algorithm, with or without ``no-``."""
+    from rlfast.experiment.algorithms import ALGORITHMS
+
+    name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
+    return any(name == field.name for algorithm in ALGORITHMS.values() for field in fields(algorithm.config))
+
+
 def _resume(arguments: Sequence[str]) -> int:
     parser = Parser("rlfast train --resume", "Continues a run where its checkpoint was taken.")
     parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run")
@@ -138,7 +146,14 @@ def _resume(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"
     )
-    given = vars(parser.parse_args(arguments))
+    known, others = parser.parse_known_args(arguments)
+    if others:
+        name = others[0].partition("=")[0]
+        if not _is_setting(name):
+            parser.error(f"unrecognized arguments: {' '.join(others)}")
+        what = f"a resumed run keeps its settings, and {name} cannot be changed: leave it out"
+        return complain(f"{what} (rlfast train --resume --help lists those that can be)", 2)
+    given = vars(known)
     from rlfast.experiment.run_dir import read_config
 
     try:
