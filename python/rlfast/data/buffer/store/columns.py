@@ -453,7 +453,7 @@ def copied(arrays: Leaves) -> Leaves:
 
 
 def _check_names(schema: Schema) -> None:
-    """Checks that names of columns can be encoded, which lone surrogates such as ``"\\ud800"`` cannot."""
+    """Checks that names of columns can be encoded, which lone surrogates cannot."""
     for path in (*schema.numbers, *schema.objects, *schema.groups):
         try:
             "".join(path).encode()
