@@ -47,6 +47,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*logging continues without:User
 class Normalising(DQNPolicy):
     """A DQN with a normaliser and noise of its own, whose schedule is the learning rate's."""
 
+    learns_from = None  # any trainer takes it: what is tested are checkpoints
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.lr_scheduler = StepLR(self.optim, 5, 0.9)

@@ -464,6 +464,7 @@ def test_objects_in_infos_leave_the_checkpoint_unsaved(tiny, run_dir):
     assert "info.k" in result.unsaved
 
 
+@pytest.mark.filterwarnings("ignore:the best policy:rlfast.experiment.config.RunWarning")
 def test_a_first_checkpoint_that_cannot_be_written_leaves_none(tiny, run_dir, monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
