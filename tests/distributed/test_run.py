@@ -118,7 +118,7 @@ def test_data_and_ray_exclude_each_other(run_dir):
 
 def test_rays_absence_is_said(run_dir, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r'pip install "rlfast\[ray\]"'):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[ray\]'"):
         train(config(ray="auto", run_dir=run_dir))
     assert not run_dir.exists()
 

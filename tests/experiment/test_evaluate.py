@@ -54,7 +54,7 @@ def test_a_run_from_a_gpu_is_played_without_one(run):
 def test_a_film_names_our_own_extra(run, tmp_path, monkeypatch):
     for library in ("moviepy", "moviepy.video.io.ImageSequenceClip"):
         monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=r'pip install "rlfast\[video\]"$'):
+    with pytest.raises(ImportError, match=r"pip install '\.\[video\]'"):
         evaluate(run, 1, video=tmp_path / "video")
     assert not (tmp_path / "video").exists()
 

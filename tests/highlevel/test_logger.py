@@ -60,7 +60,7 @@ def test_weights_and_biases_gets_what_was_assigned(tmp_path):
 
 def test_what_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ImportError, match=r'needs wandb, .*install it: pip install "rlfast\[wandb\]"'):
+    with pytest.raises(ImportError, match=r"needs wandb, .*install it: pip install '\.\[wandb\]'"):
         LoggerFactoryDefault("wandb", "project").create_logger(str(tmp_path), "name", None, {})
     with pytest.raises(ImportError, match=r"WandbLogger needs wandb"):
         WandbLogger()

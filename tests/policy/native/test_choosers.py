@@ -306,7 +306,7 @@ def test_one_action_of_other_inputs():
     wanted = policy.compute_action(row)
     assert policy.compute_action(row.tolist()) == wanted
     assert policy.compute_action(row.astype(float)) == wanted
-    with pytest.raises(RuntimeError, match="shapes"):
+    with pytest.raises(RuntimeError, match="takes 4 numbers, got"):
         policy.compute_action(np.zeros(3, np.float32))
 
 

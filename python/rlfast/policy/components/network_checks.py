@@ -105,7 +105,7 @@ def update_error(policy: nn.Module, error: Exception, batch: Any, buffer: Any, i
     :param batch: the sample; see :func:`check_losses` also for the other parameters.
     :return: an error that names what does not fit or is not finite, if that is seen; otherwise ``error``.
     """
-    if isinstance(error, ObservationError | NonFiniteError):
+    if isinstance(error, ArgumentError | NonFiniteError):  # one of ours, which says what is wrong
         return error
     if better := observation_error(policy, batch.obs):
         return better
@@ -124,7 +124,7 @@ def acting_error(policy: nn.Module, error: Exception, obs: Any) -> Exception:
     :param obs: the observations, ``[B, ...]``.
     :return: an error that names what does not fit or is not finite, if that is seen; otherwise ``error``.
     """
-    if isinstance(error, ObservationError | NonFiniteError):
+    if isinstance(error, ArgumentError | NonFiniteError):  # one of ours, which says what is wrong
         return error
     if better := observation_error(policy, obs):
         return better

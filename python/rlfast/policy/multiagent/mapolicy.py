@@ -225,7 +225,7 @@ class MultiAgentPolicyManager(BasePolicy):
         :raises ValueError: if the buffer stacks frames or sums rewards, which would be those of several agents.
         """
         if buffer.stack_num > 1 or "last_index" in batch:
-            raise ValueError(
+            raise ArgumentError(
                 "the buffer has stack_num or a unit, and would join rows of several agents: leave both at their "
                 "defaults, set estimation_step in the policies, and stack frames by a wrapper of the environment"
             )

@@ -557,11 +557,11 @@ mod tests {
         let path = ["extra".to_owned()];
         let float = || extended(&less, vec![column("extra", "<f4", 4, &[])]);
         assert!(session.define(&held, float(), &[(&path, &[0; 7])]).is_err(), "of other rows than there are");
-        let bytes: Vec<u8> = [1.5_f32, -2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let bytes: Vec<u8> = [1.5_f32, -2.0, 0.5, 3.0].iter().flat_map(|value| value.to_le_bytes()).collect();
         session.define(&held, float(), &[(&path, &bytes)]).unwrap().unwrap();
         let view = session.engine().column(held.schema.columns().len()).unwrap();
-        // SAFETY: the column has eight bytes.
-        assert_eq!(unsafe { std::slice::from_raw_parts(view.region.at(view.offset), 8) }, bytes);
+        // SAFETY: the column has sixteen bytes.
+        assert_eq!(unsafe { std::slice::from_raw_parts(view.region.at(view.offset), 16) }, bytes);
         assert_eq!(session.engine().leaf(&["extra".to_owned()]).unwrap(), held.schema.columns().len());
         append(&mut session).unwrap();
         let held = session.columns().clone();
