@@ -137,7 +137,7 @@ def test_what_cannot_be_pickled(tmp_path, value, error):
 
 def test_without_h5py_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(ImportError, match=r"rlfast\[hdf5\]"):
+    with pytest.raises(ImportError, match=r"\.\[hdf5\]"):
         require_h5py()
 
 

@@ -254,7 +254,7 @@ def test_the_namespace_ale_needs_a_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "ale_py", None)
     for name in [name for name in gym.registry if name.startswith("ALE/")]:
         monkeypatch.delitem(gym.registry, name)
-    with pytest.raises(gym.error.NamespaceNotFound, match=r"ALE/Pong-v5 needs ale_py: pip install 'rlfast\[atari\]'"):
+    with pytest.raises(gym.error.NamespaceNotFound, match=r"ALE/Pong-v5 needs ale_py: pip install '\.\[atari\]'"):
         rlfast.make_vec("ALE/Pong-v5", 2)
 
 

@@ -101,12 +101,15 @@ def test_a_snapshot_comes_back_from_a_file(tmp_path, victim, snapshot):
     assert [file.name for file in tmp_path.iterdir()] == ["replay"]
 
 
-def test_a_missing_file_and_a_folder_are_os_errors(victim, tmp_path):
+def test_a_missing_file_and_a_folder_are_refused(victim, tmp_path):
     before = contents(victim)
-    for path in (tmp_path / "missing", tmp_path):
-        with pytest.raises(OSError, match=r"\w{4,}"):
+    for path, error, text in (
+        (tmp_path / "missing", OSError, r"\w{4,}"),
+        (tmp_path, ValueError, "is a folder: a regular file is needed here"),
+    ):
+        with pytest.raises(error, match=text):
             victim.open(str(path))
-        with pytest.raises(OSError, match=r"\w{4,}"):
+        with pytest.raises(error, match=text):
             victim.read_header(str(path))
     with pytest.raises(OSError, match=r"\w{4,}"):
         victim.save(str(tmp_path / "no folder" / "replay"))

@@ -89,7 +89,7 @@ def test_run_cli_says_what_it_needs(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"pip install 'rlfast\[cli\]'"):
+    with pytest.raises(ImportError, match=r"'\.\[cli\]'"):
         logging.run_cli(lambda: 0)
 
 
