@@ -12,6 +12,7 @@ Python itself delivers signals at fewer places (calls and loops), so a call that
 its n-th call.
 """
 
+import linecache
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ class _Tracer:
         self.at, self.within, self.error = at, within, error
         self.seen = 0
         self.place = ""
+        self.lines: dict[tuple[str, int | None], list[int]] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "call" and not frame.f_code.co_filename.startswith(self.within):
@@ -46,6 +48,8 @@ class _Tracer:
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
         elif event == "opcode":
             self.seen += 1
+            if self.at is None:
+                self.lines.setdefault((frame.f_code.co_filename, frame.f_lineno), []).append(self.seen - 1)
             if self.seen - 1 == self.at:
                 self.place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
                 self.reached(frame)
@@ -78,6 +82,16 @@ def points(call: Callable[[], object], within: str = LIBRARY) -> int:
     if error is not None:
         raise error
     return tracer.seen
+
+
+def points_at(call: Callable[[], object], text: str, within: str = LIBRARY) -> list[int]:
+    """Returns the points at lines that contain ``text``: those where a block begins and ends, say."""
+    tracer = _Tracer(None, within, Interrupt)
+    error = _run(call, tracer)
+    if error is not None:
+        raise error
+    found = (at for (file, line), at in tracer.lines.items() if text in linecache.getline(file, line or 0))
+    return sorted(point for at in found for point in at)
 
 
 def interrupt(

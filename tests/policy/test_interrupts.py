@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from interrupts import Interrupt, interrupt, points, spread
+from interrupts import Interrupt, interrupt, points, points_at, spread
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
 from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy, TD3Policy
 from rlfast.utils.net import _recurrent, _shared
@@ -121,6 +121,25 @@ def test_updates_recover(name, error):
         fresh = [one.requires_grad for one in make().parameters()]
         assert [one.requires_grad for one in policy.parameters()] == fresh
         policy.load_state_dict(policy.state_dict())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_recorded_again(name):
+    make, make_buffer, options = CASES[name]
+    policy = make()
+    buffer = rows_of(policy.action_space, make_buffer())
+
+    def update():
+        policy.update(0 if name == "ppo" else 8, buffer, **options)
+
+    update()
+    found = points_at(update, "with torch.no_grad()")
+    assert found
+    for point in found:
+        place = interrupt(update, point)
+        now = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
+        assert now, place
 
 
 def test_a_context_of_networks_leaves_nothing_behind():

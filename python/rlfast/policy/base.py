@@ -205,7 +205,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         sample: Any
         start = time.perf_counter()
         sample, indices = buffer.sample(sample_size)
-        sampled = time.perf_counter()
+        sampled, gradients = time.perf_counter(), torch.is_grad_enabled()
         try:
             self.updating = True
             batch = self.process_fn(sample, buffer, indices)
@@ -219,6 +219,9 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             if (better := update_error(self, error, sample, buffer, indices)) is error:
                 raise
             raise better from error
+        except BaseException:
+            torch.set_grad_enabled(gradients)  # Ctrl-C may have kept a torch.no_grad() from ending
+            raise
         finally:
             self.updating = False
             vars(self)["_sampled_weight"] = None

@@ -4,9 +4,10 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 
 from env.test_interrupts import LENGTH, Marked, N, makers
-from interrupts import Interrupt, interrupt, points, spread
+from interrupts import Interrupt, interrupt, points, points_at, spread
 from rlfast.data import AsyncCollector, Batch, Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv, SubprocVectorEnv, VectorEnvNormReward
 from rlfast.policy import RandomPolicy
@@ -101,6 +102,21 @@ def test_rows_are_steps_after_an_interrupt(kind, mode, error):
     collector = collector_of(ENVS[kind](mode), preprocess_fn=preprocess if mode == "same-step" else None)
     sweep(collector, use, works, 12, start=3, error=error)
     collector.close()
+
+
+def test_gradients_are_recorded_again():
+    collector = collector_of(ENVS["dummy"](None))
+
+    def collect():
+        collector.collect(n_step=3 * N)
+
+    found = points_at(collect, "with torch.set_grad_enabled(")
+    assert found
+    for point in found:
+        place = interrupt(collect, point)
+        now = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
+        assert now, place
 
 
 @pytest.mark.filterwarnings("ignore:asynchronous environments may put more")

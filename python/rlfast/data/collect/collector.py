@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
+import torch
 
 from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.buffer.base import ReplayBuffer
@@ -218,7 +219,7 @@ class Collector(NativeCollecting):
     def _run(self, limit: Limit, options: CollectOptions, reset_kwargs: dict[str, Any]) -> CollectStats:
         if options.random and not callable(getattr(self.policy, "map_action_inverse", None)):
             raise TypeError(f"random actions need a policy with map_action_inverse, got {self.policy!r:.200}")
-        start = time.perf_counter()
+        start, gradients = time.perf_counter(), torch.is_grad_enabled()
         custom_stats = None if self.collect_stats_class is CollectStats else self.collect_stats_class()
         tally = Tally(custom_stats=custom_stats, whole_episodes=limit.discards)
         self._choose_listeners()
@@ -231,6 +232,7 @@ class Collector(NativeCollecting):
             self._run_until(limit, tally, options, reset_kwargs)
         except BaseException:  # a step may have been taken but not stored, so the running episodes cannot go on
             self._stale[:] = True
+            torch.set_grad_enabled(gradients)  # Ctrl-C may have kept a torch.no_grad() from ending
             self._discard_pending()
             if self._chooser is not None:
                 self._chooser.forget()
