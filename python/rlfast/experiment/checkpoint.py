@@ -419,10 +419,10 @@ def _put_back(trainer: BaseTrainer) -> Iterator[None]:
 
 def _restoration(path: Path, ours: Any, *, allow_pickle: bool) -> Callable[[], None]:
     """Reads and checks a buffer, and returns a function that restores it."""
-    _check_present(path)
-    if hasattr(ours, "prepare_restore"):  # a buffer in other processes
+    if hasattr(ours, "prepare_restore"):  # a buffer in other processes, which writes a folder
         restore: Callable[[], None] = ours.prepare_restore(path)
         return restore
+    _check_present(path)
     loaded = _load_buffer(path, ours, allow_pickle=allow_pickle)
     return lambda: ours.__setstate__(loaded.__getstate__())  # in place, as collectors and trainer share the buffer
 
