@@ -11,6 +11,7 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from _pytest.doctest import DoctestModule
@@ -48,6 +49,17 @@ def _seeds() -> None:
     np.random.seed(0)
     if "torch" in sys.modules:  # a test that imports torch later seeds it itself
         sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].set_grad_enabled(True)  # a test of interrupts that fails must fail alone
+
+
+@pytest.fixture(autouse=True)
+def _registrations() -> Generator[None, None, None]:
+    """Forgets the environments that a test registers: every worker process would be sent them, and import them."""
+    before = dict(gym.registry)
+    yield
+    if gym.registry != before:
+        gym.registry.clear()
+        gym.registry.update(before)
 
 
 @pytest.fixture(autouse=True)
