@@ -161,6 +161,22 @@ def test_a_function_may_register_what_it_makes(module):
         assert envs.get_env_attr("number") == [3, 3]
 
 
+def test_workers_import_the_modules_of_what_they_use(module):
+    gym.register("Imported-v0", module.Theirs)
+
+    def make():
+        env = Mine()
+        env.before = "their_module" in sys.modules
+        env.spec_there = gym.spec("Imported-v0")
+        env.after = "their_module" in sys.modules
+        return env
+
+    with SubprocVectorEnv([make]) as envs:
+        assert envs.get_env_attr("before") == [False]
+        assert envs.get_env_attr("after") == [True]
+        assert envs.get_env_attr("spec_there")[0].entry_point is module.Theirs
+
+
 def test_a_worker_that_is_started_again_knows_them_too(tmp_path):
     gym.register("CartPole-v1", Mine)
     made = tmp_path / "made"

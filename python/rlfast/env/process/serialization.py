@@ -247,17 +247,25 @@ def register(registered: bytes) -> None:
         return
     plain, others = pickle.loads(registered)  # noqa: S301
     warnings.filterwarnings("ignore", message=".*Overriding environment ")  # by modules that the parent has imported
-    specs = dict(plain)
-    for name, (why_not, data, classes) in others.items():
-        try:
-            specs[name] = _failing_registration(name, why_not) if why_not else pickle.loads(data)  # noqa: S301
-            for (module, part), pickled in classes.items():
-                setattr(_module(module), part, pickle.loads(pickled))  # noqa: S301
-        except Exception as error:
-            specs[name] = _failing_registration(name, f"{type(error).__name__}: {error}")
-    registry = Registry(specs)
+    registry = Registry(plain, others)
+    for name, (_, _, classes) in list(others.items()):
+        if classes:
+            registry.get(name)  # puts them in place: a function may have the registration itself, and not look it up
     for place in (registration, gym.envs, gym):
         place.registry = registry  # type: ignore[attr-defined]
+
+
+def _read(name: str, why_not: str, data: bytes, classes: dict[tuple[str, str], bytes]) -> EnvSpec:
+    """Unpickles a registration; see :func:`registrations`."""
+    if why_not:
+        return _failing_registration(name, why_not)
+    try:
+        spec: EnvSpec = pickle.loads(data)  # noqa: S301
+        for (module, part), pickled in classes.items():
+            setattr(_module(module), part, pickle.loads(pickled))  # noqa: S301
+    except Exception as error:
+        return _failing_registration(name, f"{type(error).__name__}: {error}")
+    return spec
 
 
 def _failing_registration(name: str, why: str) -> EnvSpec:
@@ -286,17 +294,29 @@ class Registry(dict[str, EnvSpec]):
     In the parent, the module has registered its environments at import, and the script may have replaced some of these
     registrations since then.
 
-    :param specs: the registrations of the parent.
+    :param specs: the registrations of the parent that are plain data.
+    :param pickled: the others. Unpickling imports the modules of their classes, and with them torch perhaps, so it
+        waits until an id is looked up; before that, the values of the dict have only their ids.
     """
 
-    def __init__(self, specs: dict[str, EnvSpec]) -> None:
-        super().__init__(specs)
-        self._given = frozenset(specs)
+    def __init__(self, specs: dict[str, EnvSpec], pickled: dict[str, Any] | None = None) -> None:
+        self._pickled = pickled or {}
+        super().__init__(specs | {name: EnvSpec(name) for name in self._pickled})
+        self._given = frozenset(self)
 
     def __setitem__(self, name: str, spec: EnvSpec) -> None:
         if name in self._given and name in self and _is_importing():
             return
+        self._pickled.pop(name, None)
         super().__setitem__(name, spec)
+
+    def __getitem__(self, name: str) -> EnvSpec:
+        if name in self and (pickled := self._pickled.pop(name, None)) is not None:
+            super().__setitem__(name, _read(name, *pickled))
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 (it would call itself)
 
 
 def _is_importing() -> bool:
