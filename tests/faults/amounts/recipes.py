@@ -159,7 +159,7 @@ def prepared() -> Any:
 
 def _train(**more: Any) -> dict[str, Any]:
     buffer = data.VectorReplayBuffer(60, 2)
-    agent = dqn()
+    agent = INSTANCES["PPOPolicy"]()
     parts = {
         "train_collector": data.Collector(agent, vector(), buffer),
         "test_collector": data.Collector(agent, vector()),
@@ -640,6 +640,9 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.GAILPolicy.process_fn": _prepared,
     "rlfast.policy.RandomPolicy.post_process_fn": _prepared,
     "rlfast.policy.RolloutLearner.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
+    "rlfast.policy.ClippedLearner.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
+    "rlfast.policy.ActionGrid.compare_choices": lambda: {"dimensions": 2},
+    "rlfast.env.check_env": lambda: {"env": lambda: gym.make("CartPole-v1"), "steps": 20, "seed": 0},
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
     "rlfast.trainer.BaseTrainer.__init__": _train,
@@ -766,6 +769,8 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "rlfast._core.UnpluggedShards.read": later_recipes.opened,
     "rlfast.policy.Critics.add_ensemble": lambda: policy.DDPGPolicy(**_ddpg_parts()),
     "rlfast.policy.ReplayLearner.process_fn": dqn,
+    "rlfast.policy.ClippedLearner.summaries_of_passes": lambda: INSTANCES["PPOPolicy"](),
+    "rlfast.policy.ActionGrid.compare_choices": lambda: INSTANCES["BranchingDQNPolicy"](),
     "rlfast.policy.BasePolicy.update": dqn,  # others want a batch_size and a repeat as well
     "rlfast._core.Replay.follow": _ends,
     "rlfast._core.Replay.record": _hosted,
@@ -786,6 +791,8 @@ UNENDING: set[tuple[str, str]] = {
     ("rlfast.trainer.test_episode", "n_episode"),
     ("rlfast.policy.RolloutLearner.learn", "repeat"),
     ("rlfast.policy.RolloutLearner.summaries_of_passes", "repeat"),
+    ("rlfast.policy.ClippedLearner.summaries_of_passes", "repeat"),
+    ("rlfast.env.check_env", "steps"),
     ("rlfast.policy.GAILPolicy.learn", "repeat"),
     ("rlfast.policy.PQNPolicy.learn", "repeat"),
 }

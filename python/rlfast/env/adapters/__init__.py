@@ -60,7 +60,7 @@ def as_vector_env(env: Any) -> BaseVectorEnv:
     >>> from rlfast.env import as_vector_env
     >>> envs = as_vector_env(gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 2))
     >>> envs
-    AdaptedVectorEnv(num_envs=2, gymnasium.SyncVectorEnv, NEXT_STEP)
+    AdaptedVectorEnv(CartPole-v1, num_envs=2, gymnasium.SyncVectorEnv, NEXT_STEP)
     >>> envs.close()
     """
     if isinstance(env, BaseVectorEnv):
