@@ -123,7 +123,7 @@ def storm(faults, seed):
 @pytest.mark.pitfall("E5")
 @pytest.mark.pitfall("E6")
 def test_a_short_storm():
-    storm(faults=15, seed=0)
+    storm(faults=6, seed=0)
 
 
 @pytest.mark.long

@@ -155,7 +155,7 @@ def test_weights_of_losses_may_change(monkeypatch):
         losses = []
         for policy in (eager, compiled):
             policy.ent_coef, policy.vf_coef = ent_coef, vf_coef
-            losses.append(train("ppo", policy, buffer, 20))
+            losses.append(train("ppo", policy, buffer, 10))
         assert losses[1] == pytest.approx(losses[0], abs=1e-5)
     assert weights(compiled).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
 

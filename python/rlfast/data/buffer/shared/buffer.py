@@ -190,10 +190,14 @@ class SharedReplayBuffer:
         if buffer_ids is None:
             rings = list(range(self.buffer_num))
         else:
-            given = buffer_ids if isinstance(buffer_ids, Iterable) else [buffer_ids]
-            rings = [operator.index(ring) for ring in given]
-        if bad := [ring for ring in rings if not 0 <= ring < self.buffer_num]:
-            raise IndexError(f"buffer id {bad[0]} is out of range: there are {self.buffer_num} buffers")
+            rings = []
+            for given in buffer_ids if isinstance(buffer_ids, Iterable) else [buffer_ids]:
+                ring = operator.index(given)
+                if not 0 <= ring < self.buffer_num:
+                    raise IndexError(f"buffer id {ring} is out of range: there are {self.buffer_num} buffers")
+                if ring in rings:
+                    raise ValueError(f"buffer id {ring} is given twice")
+                rings.append(ring)
         return SharedWriter(self._memory, self._description.columns, rings)
 
     # -- reading -----------------------------------------------------------------------------------------------------
