@@ -1,0 +1,150 @@
+"""How simple the package is, in figures. ``python tests/test_house.py`` prints them.
+
+Each has a limit, which only comes down, and a goal.
+"""
+
+import ast
+import importlib
+import inspect
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "rlfast"
+ALGORITHMS = ("modelfree", "imitation", "modelbased")
+TORCH_PRIVATE = re.compile(r"\b(from )?torch(\.\w+)*\._[a-z]\w*|\.run_backward\(|\b_fused_adam_\b")
+
+
+def sources(folder: Path, *apart: str) -> Iterator[Path]:
+    """The Python files of a folder, but for those of the parts ``apart``."""
+    for path in sorted(folder.rglob("*.py")):
+        if not {"_bench", *apart} & set(path.relative_to(folder).parts):
+            yield path
+
+
+def code_lines(path: Path) -> int:
+    """Lines that are neither docstrings nor comments nor blank."""
+    text = path.read_text()
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+            lines.update(range(token.start[0], token.end[0] + 1))
+    lines.discard(len(text.splitlines()) + 1)  # where the end is told
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def classes_of_a_policy() -> int:
+    """Classes of ours that the policy with the most of them is derived from, itself included."""
+    policy = importlib.import_module("rlfast.policy")
+    found = [getattr(policy, name) for name in policy.__all__]
+    policies = [one for one in found if inspect.isclass(one) and issubclass(one, policy.BasePolicy)]
+    return max(sum(kind.__module__.startswith("rlfast") for kind in one.__mro__) for one in policies)
+
+
+def computes_a_loss(path: Path) -> bool:
+    """Whether a function of the file gives a value to a name with ``loss`` in it."""
+    targets = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Assign):
+            targets += node.targets
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
+            targets.append(node.target)
+    names = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+    return any("loss" in name.lower() for name in names)
+
+
+def algorithms_elsewhere() -> int:
+    """Files of algorithms that compute no loss."""
+    files = [path for name in ALGORITHMS for path in sources(PACKAGE / "policy" / name) if path.stem != "__init__"]
+    return sum(not computes_a_loss(path) for path in files)
+
+
+def mentions_of_tianshou() -> int:
+    """Files of the package that name Tianshou, apart from compatibility and adapters."""
+    return sum("ianshou" in path.read_text() for path in sources(PACKAGE, "compat", "interop"))
+
+
+def private_names_of_torch() -> int:
+    """Files with private names of PyTorch, apart from the folder that is there for them."""
+    return sum(bool(TORCH_PRIVATE.search(path.read_text())) for path in sources(PACKAGE, "torch_private"))
+
+
+def parameters_of_any_type() -> int:
+    """Parameters that are annotated as ``Any``, alone or as a part."""
+    count = 0
+    for path in sources(PACKAGE):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.arg) and node.annotation is not None:
+                names = [one.id for one in ast.walk(node.annotation) if isinstance(one, ast.Name)]
+                count += "Any" in names
+    return count
+
+
+def exempted_imports() -> int:
+    """Modules that may import what is above them, apart from the root, which is lazy."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    exempt = {line.split(" -> ")[0] for contract in contracts for line in contract.get("ignore_imports", [])}
+    return len(exempt - {"rlfast"})
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, the most that it may be, and where it shall go."""
+
+    count: Callable[[], int]
+    limit: int
+    goal: int
+
+
+FIGURES = {
+    "own classes of a policy, most": Figure(classes_of_a_policy, 14, 5),
+    "files of algorithms without their loss": Figure(algorithms_elsewhere, 12, 0),
+    "files that mention Tianshou": Figure(mentions_of_tianshou, 91, 10),
+    "files with private names of PyTorch": Figure(private_names_of_torch, 5, 0),
+    "parameters of type Any": Figure(parameters_of_any_type, 2014, 200),
+    "modules exempted from the layers": Figure(exempted_imports, 2, 0),
+    "lines of code, package": Figure(lambda: sum(map(code_lines, sources(PACKAGE, "highlevel"))), 36_000, 24_900),
+    "lines of code, tests": Figure(lambda: sum(map(code_lines, sources(ROOT / "tests"))), 66_700, 43_000),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_figure_goes_up(name: str) -> None:
+    figure = FIGURES[name]
+    assert figure.count() <= figure.limit
+
+
+def test_docstrings_and_comments_are_no_code(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('"""A\nmodule."""\n\n# why\ndef f(x):\n    """Does."""\n    return (  # so\n        x\n    )\n')
+    assert code_lines(path) == 4
+
+
+def test_a_loss_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    for text, found in (("loss = x", True), ("a, vf_loss = x", True), ("y = loss(x)", False), ("loss: float", False)):
+        path.write_text(f"def f():\n    {text}\n")
+        assert computes_a_loss(path) is found
+
+
+def test_private_names_are_seen() -> None:
+    for text in ("torch._foreach_norm(x)", "from torch._dynamo import y", "torch.autograd.Variable._execution_engine"):
+        assert TORCH_PRIVATE.search(text)
+    for text in ("torch.nn.functional", "self._torch", "torch.as_tensor(_x)", "__import__('torch')"):
+        assert not TORCH_PRIVATE.search(text)
+
+
+if __name__ == "__main__":
+    for name, figure in FIGURES.items():
+        sys.stdout.write(f"{name:42} {figure.count():>7,}  (at most {figure.limit:,}; goal {figure.goal:,})\n")
