@@ -3,13 +3,14 @@
 import warnings
 from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from env.agreement import Scripted, batched, found_of, same, space_of, wanted_of, widened
 from env.backends import threaded
-from rlfast.env import DummyVectorEnv, SubprocVectorEnv, as_vector_env
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, as_vector_env
 
 MODES = [None, *AutoresetMode]
 STEPS = 10
@@ -88,6 +89,40 @@ def test_backends_in_this_process(part):
 def test_backends_elsewhere(kind):
     for seed in range(1000, 1004):
         check(seed, {kind: SLOW[kind]})
+
+
+def native(id, mode):
+    return NativeVectorEnv(id, 2, autoreset_mode=mode)
+
+
+def of_envpool(id, mode):
+    envpool = pytest.importorskip("envpool")
+    if mode is not AutoresetMode.NEXT_STEP:
+        pytest.skip("it has one mode")
+    return as_vector_env(envpool.make(id, env_type="gymnasium", num_envs=2, num_threads=1, seed=3))
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered by casting:UserWarning")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "id", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0", "Acrobot-v1", "FrozenLake-v1"]
+)
+@pytest.mark.parametrize("make", [native, of_envpool])
+def test_environments_with_spaces_of_their_own_take_the_same_actions(make, id, mode):
+    taken = gym.make(id).action_space
+    taken.seed(0)
+    steps = [[taken.sample() for _ in range(2)] for _ in range(STEPS)]
+    exact = [np.array(step, taken.dtype) for step in steps]
+    wide = [[widened(taken, action) for action in step] for step in steps]
+    found = []
+    for actions in (exact, steps, wide, [batched(taken, step) for step in wide]):
+        envs = make(id, mode)
+        if make is native:
+            envs.seed(5)
+        found.append(found_of(envs, mode, actions))
+        envs.close()
+    assert len(found[0][0][1]) == STEPS
+    assert all(same(found[0], other) for other in found)
 
 
 @pytest.mark.long
