@@ -1,5 +1,6 @@
 """Vector environments that are interrupted at any bytecode: reset() works afterwards, and no row is another's."""
 
+import threading
 from functools import partial
 from itertools import count
 
@@ -10,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
 from env.backends import threaded
-from interrupts import Interrupt, interrupt, points, spread
+from interrupts import Interrupt, interrupt, points, points_at, spread
 from rlfast.env import (
     DummyVectorEnv,
     NativeVectorEnv,
@@ -194,6 +195,50 @@ def test_reset_heals_at_every_point(kind, mode, error):
         pytest.skip("an adapted environment keeps its mode")
     done = sweep(lambda: KINDS[kind](mode), session, after, 10**6 if kind in IN_PROCESS else 400, error=error)
     assert done > (2000 if kind in IN_PROCESS else 300)
+
+
+# -- threads, which cannot be killed -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_thread_that_was_replaced_serves_no_more(mode):
+    envs = KINDS["thread"](mode)
+    after(envs)
+    found = points_at(lambda: session(envs), "while rest:")
+    assert found
+    for point in found:
+        place = interrupt(lambda: session(envs), point)
+        try:
+            after(envs)
+        except BaseException as failure:
+            failure.add_note(f"after an interrupt at point {point}, {place}")
+            raise
+    envs.close()
+
+
+class Waits(Marked):
+    """Waits in its second step."""
+
+    gate = threading.Event()
+
+    def step(self, action):
+        if action == 2:
+            self.gate.wait(60)
+        return super().step(action)
+
+
+def test_a_reset_waits_for_a_thread_that_still_steps():
+    envs = SubprocVectorEnv(makers(Waits), num_workers=1, context="thread")
+    envs.reset()
+    envs.step(np.ones(N, int))
+    envs.send(np.full(N, 2))
+    envs._backend._workers.channels[0].is_sound = False  # as when Ctrl-C interrupts a message
+    interrupt(envs.recv, 50)
+    opened = threading.Timer(1.5, Waits.gate.set)
+    opened.start()
+    works(envs)
+    assert not opened.is_alive()
+    envs.close()
 
 
 # -- environments of other kinds ---------------------------------------------------------------------------------------

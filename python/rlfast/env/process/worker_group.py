@@ -41,6 +41,7 @@ class WorkerGroup:
         self.files: list[int] = [unnamed_file() for _ in range(count)]
         self.slab: Any = None
         self._calls = 0
+        self._leaving: dict[int, Child] = {}  # threads of removed workers that still ran
 
     def __len__(self) -> int:
         return len(self.children)
@@ -52,8 +53,11 @@ class WorkerGroup:
     # -- beginning ---------------------------------------------------------------------------------------------------
 
     def start(self, worker: int) -> None:
-        """Starts a worker; it makes its environments after this method has returned."""
-        self.remove(worker)  # what a start that was interrupted has left
+        """Starts a worker; it makes its environments after this method has returned.
+
+        :raises EnvFailure: the thread that was this worker still runs.
+        """
+        self._clear(worker)
         fns = [self.env_fns[env] for env in self.envs_of(worker)]
         packed = registered = b""
         if self.method in {"spawn", "forkserver"}:
@@ -73,6 +77,22 @@ class WorkerGroup:
                     self.children[worker] = Forked(lambda: work(inner, fns))
                     inner.close()
         channel.send(pickle.dumps((self.starts[worker], packed, registered)), on_wait=lambda: self._alive(worker))
+
+    def _clear(self, worker: int) -> None:
+        """Ends what an interrupted start has left, and waits for a thread: two would serve the same requests."""
+        self.remove(worker)
+        if worker not in self._leaving:
+            return
+        self.slab.stop(worker)
+        if not self._leaving[worker].join(_REAP):
+            raise EnvFailure(
+                f"environment {self.starts[worker]} still runs in its thread, which cannot be killed: call reset() "
+                'again, or use context="forkserver"',
+                env_id=self.starts[worker],
+                phase="constructor",
+            )
+        self.slab.abandon(worker)
+        del self._leaving[worker]
 
     def _endpoint(self, worker: int) -> Any:
         """Returns the slab's endpoint of a worker thread, which starts before the slab is made."""
@@ -189,15 +209,18 @@ class WorkerGroup:
         return f"was killed by {name}{hint}", status, name
 
     def remove(self, worker: int) -> None:
-        """Kills a worker and releases its resources."""
-        if (child := self.children[worker]) is not None:
+        """Kills a worker and releases its resources. A thread cannot be killed: it is asked to stop, and may run on."""
+        child, channel = self.children[worker], self.channels[worker]
+        if channel is not None:
+            channel.close()
+        if child is not None:
             child.kill()
+            if child.pid is None and self.slab is not None:
+                self._leaving[worker] = child
+                self.slab.stop(worker)
             child.join(1.0)
             child.release()
-        self.children[worker] = None
-        if (channel := self.channels[worker]) is not None:
-            channel.close()
-        self.channels[worker] = None
+        self.children[worker] = self.channels[worker] = None
 
     def end(self, grace: float) -> None:
         """Ends all workers. Those that do not close their environments within ``grace`` seconds are killed."""
