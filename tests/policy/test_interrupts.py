@@ -83,9 +83,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("error", [Interrupt, MemoryError])
-@pytest.mark.parametrize("name", CASES)
-def test_updates_recover(name, error):
+def check(name, error, count):
+    """Interrupts updates in both modes of the policy, each at ``count`` points."""
     make, make_buffer, options = CASES[name]
     policy = make()
     buffer = rows_of(policy.action_space, make_buffer())
@@ -99,7 +98,7 @@ def test_updates_recover(name, error):
     untouched = copy.deepcopy(policy.state_dict())
     for mode in (True, False):
         policy.train(mode)
-        for point in spread(points(update), 12, start=int(mode)):
+        for point in spread(points(update), count, start=int(mode)):
             policy.load_state_dict(untouched)
             place = interrupt(update, point, error)
             if "_shared.py" in place or "_recurrent.py" in place:  # see the test below
@@ -121,6 +120,19 @@ def test_updates_recover(name, error):
         fresh = [one.requires_grad for one in make().parameters()]
         assert [one.requires_grad for one in policy.parameters()] == fresh
         policy.load_state_dict(policy.state_dict())
+
+
+@pytest.mark.parametrize("error", [Interrupt, MemoryError])
+@pytest.mark.parametrize("name", CASES)
+def test_updates_recover(name, error):
+    check(name, error, 12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("error", [Interrupt, MemoryError])
+@pytest.mark.parametrize("name", CASES)
+def test_updates_recover_at_many_points(name, error):
+    check(name, error, 300)
 
 
 @pytest.mark.parametrize("name", CASES)

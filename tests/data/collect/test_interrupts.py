@@ -104,6 +104,16 @@ def test_rows_are_steps_after_an_interrupt(kind, mode, error):
     collector.close()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("error", [Interrupt, MemoryError])
+@pytest.mark.parametrize("mode", [None, "next-step", "same-step"])
+@pytest.mark.parametrize("kind", ENVS)
+def test_rows_are_steps_after_an_interrupt_at_many_points(kind, mode, error):
+    collector = collector_of(ENVS[kind](mode), preprocess_fn=preprocess if mode == "same-step" else None)
+    sweep(collector, use, works, 300, error=error)
+    collector.close()
+
+
 def test_gradients_are_recorded_again():
     collector = collector_of(ENVS["dummy"](None))
 
