@@ -198,6 +198,9 @@ class TestCQL:
             following = int(buffer.next(np.array([index]))[0])
             rest = 0.0 if ends[index] or following == index else 0.5 * buffer.calibration_returns[following]
             assert buffer.calibration_returns[index] == pytest.approx(buffer.rew[index] + rest, abs=1e-6)
+        batch, indices = buffer.sample(8)
+        batch.to_torch()  # as samples that are drawn ahead for a GPU
+        policy.process_fn(batch, buffer, indices)
         plain = make_policy("cql", calibrated=False)
         assert "calibration_returns" not in plain.process_buffer(rows("cql"))._meta
 

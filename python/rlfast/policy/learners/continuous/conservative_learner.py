@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from rlfast.data import Batch, to_torch
+from rlfast.data import Batch, to_numpy, to_torch
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import soft_value
 from rlfast.policy.components.memory.sequences import actor_output
@@ -161,7 +161,7 @@ class ConservativeLearner(Temperature, SquashedActor):
 
         :raises ValueError: if the policy is calibrated, and rows have no returns to calibrate by.
         """
-        if self.calibrated and (_CALIBRATION not in batch or not np.all(batch.get(_IS_CALIBRATED, True))):
+        if self.calibrated and (_CALIBRATION not in batch or not np.all(to_numpy(batch.get(_IS_CALIBRATED, True)))):
             raise ValueError(
                 "calibrated=True needs the returns of the rows, which policy.process_buffer(buffer) adds and "
                 "OfflineTrainer does at its construction; give calibrated=False for rows that are collected later"
