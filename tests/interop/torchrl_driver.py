@@ -454,7 +454,9 @@ def check_migration_page():
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
-    assert printed.getvalue().splitlines()[-1:] == re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+    wanted = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+    assert wanted
+    assert printed.getvalue().splitlines()[-len(wanted) :] == wanted
 
 
 def main():
