@@ -77,20 +77,22 @@ def _run(call: Callable[[], object], tracer: _Tracer) -> BaseException | None:
 
 def points(call: Callable[[], object], within: str = LIBRARY) -> int:
     """Returns how many points there are at which `interrupt` can raise in a call. The call must succeed."""
+    return _counted(call, within).seen
+
+
+def _counted(call: Callable[[], object], within: str) -> _Tracer:
+    """Runs a call, which must succeed, and returns what counted its points."""
     tracer = _Tracer(None, within, Interrupt)
     error = _run(call, tracer)
     if error is not None:
         raise error
-    return tracer.seen
+    return tracer
 
 
 def points_at(call: Callable[[], object], text: str, within: str = LIBRARY) -> list[int]:
     """Returns the points at lines that contain ``text``: those where a block begins and ends, say."""
-    tracer = _Tracer(None, within, Interrupt)
-    error = _run(call, tracer)
-    if error is not None:
-        raise error
-    found = (at for (file, line), at in tracer.lines.items() if text in linecache.getline(file, line or 0))
+    lines = _counted(call, within).lines
+    found = (at for (file, line), at in lines.items() if text in linecache.getline(file, line or 0))
     return sorted(point for at in found for point in at)
 
 
@@ -110,6 +112,19 @@ def interrupt(
     if raised is not None and not tracer.place:
         raise raised
     return tracer.place
+
+
+def check_gradients(call: Callable[[], object], text: str) -> None:
+    """Checks that torch records gradients after an interrupt at any of the points at lines that contain ``text``."""
+    import torch
+
+    found = points_at(call, text)
+    assert found
+    for point in found:
+        place = interrupt(call, point)
+        records = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
+        assert records, place
 
 
 def spread(total: int, count: int, start: int = 0) -> Iterator[int]:

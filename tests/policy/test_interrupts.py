@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from interrupts import Interrupt, interrupt, points, points_at, spread
+from interrupts import Interrupt, check_gradients, interrupt, points, spread
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
 from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy, TD3Policy
 from rlfast.utils.net import _recurrent, _shared
@@ -83,8 +83,10 @@ CASES = {
 }
 
 
-def check(name, error, count):
-    """Interrupts updates in both modes of the policy, each at ``count`` points."""
+@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.long)])  # points in each mode
+@pytest.mark.parametrize("error", [Interrupt, MemoryError])
+@pytest.mark.parametrize("name", CASES)
+def test_updates_recover(name, error, count):
     make, make_buffer, options = CASES[name]
     policy = make()
     buffer = rows_of(policy.action_space, make_buffer())
@@ -122,19 +124,6 @@ def check(name, error, count):
         policy.load_state_dict(policy.state_dict())
 
 
-@pytest.mark.parametrize("error", [Interrupt, MemoryError])
-@pytest.mark.parametrize("name", CASES)
-def test_updates_recover(name, error):
-    check(name, error, 12)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("error", [Interrupt, MemoryError])
-@pytest.mark.parametrize("name", CASES)
-def test_updates_recover_at_many_points(name, error):
-    check(name, error, 300)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_recorded_again(name):
     make, make_buffer, options = CASES[name]
@@ -145,13 +134,7 @@ def test_gradients_are_recorded_again(name):
         policy.update(0 if name == "ppo" else 8, buffer, **options)
 
     update()
-    found = points_at(update, "with torch.no_grad()")
-    assert found
-    for point in found:
-        place = interrupt(update, point)
-        now = torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
-        assert now, place
+    check_gradients(update, "with torch.no_grad()")
 
 
 def test_a_context_of_networks_leaves_nothing_behind():

@@ -4,10 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
 from env.test_interrupts import LENGTH, Marked, N, makers
-from interrupts import Interrupt, interrupt, points, points_at, spread
+from interrupts import Interrupt, check_gradients, interrupt, points, spread
 from rlfast.data import AsyncCollector, Batch, Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv, SubprocVectorEnv, VectorEnvNormReward
 from rlfast.policy import RandomPolicy
@@ -95,38 +94,21 @@ def sweep(collector, use, check, sample, start=0, error=Interrupt):
             raise
 
 
+@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.long)])
 @pytest.mark.parametrize("error", [Interrupt, MemoryError])
 @pytest.mark.parametrize("mode", [None, "next-step", "same-step"])
 @pytest.mark.parametrize("kind", ENVS)
-def test_rows_are_steps_after_an_interrupt(kind, mode, error):
+def test_rows_are_steps_after_an_interrupt(kind, mode, error, count):
     collector = collector_of(ENVS[kind](mode), preprocess_fn=preprocess if mode == "same-step" else None)
-    sweep(collector, use, works, 12, start=3, error=error)
-    collector.close()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("error", [Interrupt, MemoryError])
-@pytest.mark.parametrize("mode", [None, "next-step", "same-step"])
-@pytest.mark.parametrize("kind", ENVS)
-def test_rows_are_steps_after_an_interrupt_at_many_points(kind, mode, error):
-    collector = collector_of(ENVS[kind](mode), preprocess_fn=preprocess if mode == "same-step" else None)
-    sweep(collector, use, works, 300, error=error)
+    sweep(collector, use, works, count, start=3, error=error)
     collector.close()
 
 
 def test_gradients_are_recorded_again():
-    collector = collector_of(ENVS["dummy"](None))
+    def collect():  # in a new collector, so that each call has the same points
+        collector_of(ENVS["dummy"](None)).collect(n_step=3 * N)
 
-    def collect():
-        collector.collect(n_step=3 * N)
-
-    found = points_at(collect, "with torch.set_grad_enabled(")
-    assert found
-    for point in found:
-        place = interrupt(collect, point)
-        now = torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
-        assert now, place
+    check_gradients(collect, "with torch.set_grad_enabled(")
 
 
 @pytest.mark.filterwarnings("ignore:asynchronous environments may put more")

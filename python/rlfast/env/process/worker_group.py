@@ -41,7 +41,7 @@ class WorkerGroup:
         self.files: list[int] = [unnamed_file() for _ in range(count)]
         self.slab: Any = None
         self._calls = 0
-        self._leaving: dict[int, Child] = {}  # threads of removed workers that still ran
+        self._leaving: dict[int, Child] = {}  # threads of removed workers, which may still run
 
     def __len__(self) -> int:
         return len(self.children)
@@ -83,7 +83,7 @@ class WorkerGroup:
         self.remove(worker)
         if worker not in self._leaving:
             return
-        self.slab.stop(worker)
+        self.slab.stop(worker)  # again: abandon() has taken the first request back
         if not self._leaving[worker].join(_REAP):
             raise EnvFailure(
                 f"environment {self.starts[worker]} still runs in its thread, which cannot be killed: call reset() "

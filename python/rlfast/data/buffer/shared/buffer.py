@@ -6,6 +6,7 @@ import operator
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from math import ceil
 from multiprocessing import reduction
 from typing import Any, Self
@@ -190,14 +191,11 @@ class SharedReplayBuffer:
         if buffer_ids is None:
             rings = list(range(self.buffer_num))
         else:
-            rings = []
-            for given in buffer_ids if isinstance(buffer_ids, Iterable) else [buffer_ids]:
-                ring = operator.index(given)
-                if not 0 <= ring < self.buffer_num:
-                    raise IndexError(f"buffer id {ring} is out of range: there are {self.buffer_num} buffers")
-                if ring in rings:
-                    raise ValueError(f"buffer id {ring} is given twice")
-                rings.append(ring)
+            given = buffer_ids if isinstance(buffer_ids, Iterable) else [buffer_ids]
+            # One more than there are is out of range or a repetition, which is refused below, however many follow.
+            rings = [operator.index(ring) for ring in islice(given, self.buffer_num + 1)]
+        if bad := [ring for ring in rings if not 0 <= ring < self.buffer_num]:
+            raise IndexError(f"buffer id {bad[0]} is out of range: there are {self.buffer_num} buffers")
         return SharedWriter(self._memory, self._description.columns, rings)
 
     # -- reading -----------------------------------------------------------------------------------------------------
