@@ -13,7 +13,7 @@ from functools import partial
 import torch
 
 from rlfast import _core
-from rlfast.utils.runtime.products import LEAST, LEAST_OF_GRAPH, is_quicker
+from rlfast.utils.torch_private.products import LEAST, LEAST_OF_GRAPH, is_quicker
 
 SHAPES = [
     (64, 64, 64),

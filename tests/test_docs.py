@@ -150,7 +150,9 @@ def test_tables_have_ranges_and_plain_meanings() -> None:
     assert any(row.startswith("| `action_bound_method` | `'clip'` | `'clip'`, `'tanh'`, or None |") for row in rows)
     assert any("`max_batchsize` | `256` | integer \N{GREATER-THAN OR EQUAL TO} 1 |" in row for row in rows)
     cql = site("settings").table(rlfast.policy.CQLPolicy)  # whose docstring refers to SAC's
-    assert "| `tau` | `0.005` | number in [0, 1] | \\(\\tau\\), the size of the steps of target networks. |" in cql
+    assert (
+        "| `tau` | `0.005` | number in [0, 1] | Size of the steps of target networks towards the trained ones. |" in cql
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib
 import inspect
-import pkgutil
 import re
 import textwrap
 from collections.abc import Iterator
@@ -14,16 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from rlfast.policy import learners
-
 PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "utils")
 TABLE = [line.split(" | ") for line in (Path(__file__).parent / "names" / "table.txt").read_text().splitlines()]
 NAMES = {line[0] for line in TABLE}
 PATHS = [line[0] for line in TABLE if line[1] == "module"]
-TEMPLATES = [
-    module.name.removeprefix("rlfast.")
-    for module in pkgutil.walk_packages(learners.__path__, "rlfast.policy.learners.")
-]
+TEMPLATES = [f"policy.{name}" for name in ("actor_critic", "critics", "q_learner", "replay", "rollout", "soft")]
 REFERENCE = re.compile(r":meth:`~?(?:[\w.]*?(\w+)\.)?(\w+)`")
 SAME_METHODS = re.compile(r"methods of :class:`(\w+)`")
 RESULT = re.compile(r":return:|\b[Rr]eturns?\b")

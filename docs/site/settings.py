@@ -42,10 +42,14 @@ def table(policy: type) -> str:
 
 def hints_of(policy: type) -> dict[str, Any]:
     """The type hints of a constructor, also those that name what the module imports for type checkers alone."""
-    init = inspect.unwrap(policy.__init__)
     data = {name: getattr(rlfast.data, name) for name in rlfast.data.__all__}
-    names = data | vars(rlfast.policy) | vars(sys.modules[init.__module__])
-    return get_type_hints(init, globalns=names, include_extras=True)
+    found: dict[str, Any] = {}
+    for base in policy.__mro__:  # the options of a constructor are those of its bases
+        if "__init__" in vars(base) and base.__module__.startswith("rlfast."):
+            init = inspect.unwrap(vars(base)["__init__"])
+            names = data | vars(rlfast.policy) | vars(sys.modules[init.__module__])
+            found = get_type_hints(init, globalns=names, include_extras=True) | found
+    return found
 
 
 def parameters(policy: Callable[..., Any]) -> list[inspect.Parameter]:

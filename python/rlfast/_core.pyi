@@ -25,7 +25,6 @@ __all__ = [
     "SchemaMismatch",
     "SegmentTree",
     "Slab",
-    "Unchanged",
     "UnpluggedShards",
     "WorkerEndpoint",
     "__version__",
@@ -588,22 +587,6 @@ class Network:
 
     def choose_one(self, obs: NDArray[Any]) -> int | None:
         """Returns the action with the greatest output for one observation, or None likewise."""
-
-@final
-class Unchanged:
-    """Whether some objects and dicts are what they were when this object was made."""
-
-    def __new__(
-        cls,
-        objects: Sequence[object],
-        same: Sequence[dict[Any, Any]],
-        facts: Sequence[tuple[dict[str, Any], str]],
-    ) -> Unchanged:
-        """:param objects: keep their classes. :param same: keep their values, the same objects in the same order.
-        :param facts: dicts and keys that keep equal values, or stay without one."""
-
-    def holds(self) -> bool:
-        """Returns whether all of this is so."""
 
 def collect(
     envs: NativeEnvs,

@@ -88,13 +88,11 @@ AREAS = {
         (
             "rlfast/policy/*.py",
             "rlfast/policy/components/*.py",
-            "rlfast/policy/learners/*.py",
-            "rlfast/policy/learners/*/*.py",
         ),
         ("tests/policy",),
         (*GRAPHS, "test_foreign", "learns_a_chain"),
     ),
-    "products": Area(("rlfast/utils/runtime/products.py",), ("tests/utils/runtime/test_products.py",)),
+    "products": Area(("rlfast/utils/torch_private/products.py",), ("tests/utils/torch_private/test_products.py",)),
     "algorithms": Area(("rlfast/policy/modelfree/*.py",), ("tests/policy/modelfree",), (*GRAPHS, "learns_a_chain")),
 }
 

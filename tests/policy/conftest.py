@@ -7,6 +7,7 @@ import torch
 from oracle.replay import Replay
 from rlfast.data import Batch
 from rlfast.policy import DQNPolicy
+from rlfast.policy.compile import compiled_update
 from rlfast.utils.net.common import Net
 
 
@@ -44,7 +45,7 @@ class OracleBuffer:
         indices = self.all() if size == 0 else self.rng.choice(self.all(), size or len(self.all()))
         return self.batch(indices), indices
 
-    def get(self, indices, key):
+    def get(self, indices, key, default_value=None, stack_num=None):
         return self.batch(indices)[key]
 
     def nstep(self, indices, n_step, gamma):
@@ -113,3 +114,10 @@ def make_dqn():
         return DQNPolicy(model=model, **options)
 
     return make
+
+
+@pytest.fixture
+def as_it_is(monkeypatch):
+    """What would be compiled runs as the function that it is."""
+    monkeypatch.setattr(compiled_update, "allow_gradients_in_graphs", lambda: None)
+    monkeypatch.setattr(torch, "compile", lambda update, *, fullgraph, backend, isolate_recompiles, **options: update)

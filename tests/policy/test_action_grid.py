@@ -2,12 +2,11 @@ import numpy as np
 from gymnasium.spaces import Box, MultiDiscrete
 
 from rlfast.data import Batch
+from rlfast.policy import ActingPolicy
 from rlfast.policy.action_grid import ActionGrid
-from rlfast.policy.components.overrides import replaceable
 
 
-@replaceable("map_action", "map_action_inverse")
-class Grid(ActionGrid):
+class Grid(ActionGrid, ActingPolicy):
     counts_from_zero = True
     choices = 5
 

@@ -1,4 +1,4 @@
-"""An algorithm as CONTRIBUTING.md describes it: TD3, written by that page on the template that its table names."""
+"""An algorithm as CONTRIBUTING.md describes it: TD3, written by that page on the base class that its table names."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,12 @@ from gymnasium.spaces import Box
 from continuous import assert_resumes_exactly, transitions, weights
 from rlfast.functional.losses import smoothed_action
 from rlfast.policy import TD3Policy, TrainingStats
-from rlfast.policy.learners.continuous.deterministic_actor import DeterministicActor
-from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
+from rlfast.policy.actor_critic import ActorCriticLearner
+from rlfast.policy.critics import q_values, twin_critics
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, validate_arguments
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, Critic
-from rlfast.utils.optim import adam
+from rlfast.utils.optim import adam, descend
 
 
 @dataclass(kw_only=True)
@@ -23,58 +24,55 @@ class TwinStats(TrainingStats):
     critic2_loss: float
 
 
-class Twin(DeterministicActor):
+class Twin(ActorCriticLearner):
     """TD3 (Fujimoto et al., arXiv:1802.09477, algorithm 1)."""
 
     stats_class = TwinStats
-    critic_names = ("critic", "critic2")
-    lagged_names = ("actor", "critic", "critic2")
 
     @validate_arguments
     def __init__(
         self,
         *,
-        actor,
-        actor_optim,
         critic,
         critic_optim,
-        action_space,
-        tau: UnitFloat = 0.005,
-        gamma: UnitFloat = 0.99,
         policy_noise: NonNegativeFloat = 0.2,
         update_actor_freq: PositiveInt = 2,
         noise_clip: NonNegativeFloat = 0.5,
-        compile=False,
+        **options,
     ):
-        super().__init__(
-            actor=actor,
-            actor_optim=actor_optim,
-            action_space=action_space,
-            tau=tau,
-            gamma=gamma,
-            estimation_step=1,
-            exploration_noise="default",
-            action_scaling=True,
-            action_bound_method="clip",
-            observation_space=None,
-            lr_scheduler=None,
-        )
-        self.add_critics(critic, critic_optim, None, None)
+        super().__init__(exploration_noise="default", **options)
+        self.actor_old = self.lagged_copy(self.actor)
+        twins = twin_critics(critic, critic_optim, None, None)
+        self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
+        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
         self.policy_noise, self.noise_clip, self.update_actor_freq = policy_noise, noise_clip, update_actor_freq
-        self.compile_update(compile, actor, critic, self.critic2)
 
-    @property
-    def period(self):
-        return self.update_actor_freq
+    def is_due(self):
+        return self._iter % self.update_actor_freq == 0
 
     def draw_next(self, rows):
         return (self.draw_normal((rows, 2), torch.float32, "cpu"),)
 
-    def next_value(self, obs_next, state=None, noise=None):
-        act = self.best_actions(obs_next, state, model="actor_old")
-        noise = self.draw_next(len(act))[0] if noise is None else noise
-        act = smoothed_action(act, noise, self.policy_noise, self.noise_clip)
-        return torch.minimum(*self.critic_values(obs_next, act, old=True))
+    def next_value(self, obs_next, state=None, *draws):
+        act = smoothed_action(self.act(obs_next, state, model="actor_old"), *draws, self.policy_noise, self.noise_clip)
+        return torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))
+
+    def gradient_step(self, sample):
+        losses, errors = {}, []
+        for name in ("critic", "critic2"):
+            error = q_values(getattr(self, name), sample.obs, sample.act) - sample.returns
+            loss = (sample.weight * error.square()).mean()
+            descend(loss, getattr(self, f"{name}_optim"))
+            losses["critic1_loss" if name == "critic" else "critic2_loss"] = loss.detach()
+            errors.append(error.detach())
+        if sample.is_due:
+            act = self.act(sample.obs, sample.state, sample.batch)
+            actor_loss = -q_values(self.critic, sample.obs, act).mean()
+            descend(actor_loss, self.actor_optim)
+            losses["actor_loss"] = actor_loss.detach()
+            for name in ("actor", "critic", "critic2"):
+                self.soft_update(getattr(self, f"{name}_old"), getattr(self, name), self.tau)
+        return losses, -(errors[0] + errors[1]) / 2
 
 
 def make(kind, seed=3):

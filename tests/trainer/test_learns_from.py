@@ -17,7 +17,15 @@ from rlfast.utils.optim import adam
 
 SPACE = gym.spaces.Discrete(2)
 ON_POLICY = {"A2CPolicy", "GAILPolicy", "NPGPolicy", "PGPolicy", "PPOPolicy", "PQNPolicy", "TRPOPolicy"}
-EITHER = {"BasePolicy", "ICMPolicy", "MARLRandomPolicy", "MultiAgentPolicyManager", "PSRLPolicy", "RandomPolicy"}
+EITHER = {
+    "ActingPolicy",
+    "BasePolicy",
+    "ICMPolicy",
+    "MARLRandomPolicy",
+    "MultiAgentPolicyManager",
+    "PSRLPolicy",
+    "RandomPolicy",
+}
 TRAINERS = {"on": OnpolicyTrainer, "off": OffpolicyTrainer, "offline": OfflineTrainer}
 
 

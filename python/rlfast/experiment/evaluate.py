@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class _AgentPolicy(ActingPolicy):
     """The policy of a run, which takes observations as its environment returns them."""
 
-    def __init__(self, policy: ActingPolicy, prepare: Callable[[Any], Any]) -> None:
+    def __init__(self, policy: BasePolicy, prepare: Callable[[Any], Any]) -> None:
         names = ("action_space", "action_scaling", "action_bound_method")
         super().__init__(**{name: getattr(policy, name) for name in names})
         self.policy = policy
@@ -77,7 +77,7 @@ class Agent:
 
 def load(
     run_dir: str | os.PathLike[str], *, best: bool = False, device: str | None = None, allow_import: bool = False
-) -> ActingPolicy:
+) -> BasePolicy:
     """Returns the policy of a run, ready to act.
 
     ``policy.compute_action(obs)`` chooses the action for one observation, as the environment returns it: of

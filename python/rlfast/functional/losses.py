@@ -85,7 +85,7 @@ def td_error(q_BA: torch.Tensor, act_B: torch.Tensor, returns_B: torch.Tensor) -
     return returns_B - q_BA.gather(1, act_B.unsqueeze(1)).squeeze(1)
 
 
-def squared_loss(error: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+def squared_loss(error: torch.Tensor, weight: torch.Tensor | float | None = None) -> torch.Tensor:
     r"""Mean squared error.
 
     .. math:: \frac1B \sum_i w_i\, \delta_i^2
@@ -102,7 +102,7 @@ def squared_loss(error: torch.Tensor, weight: torch.Tensor | None = None) -> tor
     return (loss if weight is None else weight * loss).mean()
 
 
-def huber_loss(error: torch.Tensor, weight: torch.Tensor | None = None, delta: float = 1.0) -> torch.Tensor:
+def huber_loss(error: torch.Tensor, weight: torch.Tensor | float | None = None, delta: float = 1.0) -> torch.Tensor:
     r"""Mean Huber loss: quadratic up to ``delta`` and linear beyond, so that gradients are in ``[-delta, delta]``.
 
     .. math::

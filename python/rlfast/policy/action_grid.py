@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from rlfast.data import to_numpy
 from rlfast.data.random_actions import random_legal, sizes_of
 from rlfast.env.spaces.actions import at_shares, shares_of
-from rlfast.policy.acting import ActingPolicy
+from rlfast.policy.base import BasePolicy
 from rlfast.policy.components.action_masks import action_mask
 from rlfast.utils.arguments.checks import ArgumentError
 
 
-class ActionGrid(ActingPolicy):
+class ActionGrid(BasePolicy):
     """A policy whose actions are indices, ``[B, D]``: of evenly spaced values of a Box, or of the actions of a Discrete
     or MultiDiscrete space.
     """
 
+    _maps_by_space = True  # with the conversion of indices before it
     _exists: torch.Tensor | None
     """Which choices each dimension has, bool ``[D, choices]``; None if each has all of them."""
 

@@ -1,34 +1,39 @@
 import re
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypedDict, TypeVar
 
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.data import to_numpy
-from rlfast.policy.acting import ActingPolicy
-from rlfast.policy.components import training_state
-from rlfast.policy.components.compiled_update import CompiledUpdate, check_compilable
-from rlfast.policy.components.lagged_networks import LaggedNetworks
-from rlfast.policy.components.network_checks import check_losses, update_error
-from rlfast.policy.components.returns import Index, ReturnEstimation, episode_mc_return_to_go
-from rlfast.policy.components.training_state import records_initial_values
+from rlfast.data import Batch, to_numpy
+from rlfast.env.spaces.actions import check_shape, fitted_actions, into_box, ranges, within
+from rlfast.policy.compile.compiled_update import CompiledUpdate, check_compilable
+from rlfast.policy.components import lagged_networks, returns, training_state
+from rlfast.policy.components.network_checks import acting_error, check_losses, update_error
+from rlfast.policy.components.options import full_signature
+from rlfast.policy.components.returns import Index, episode_mc_return_to_go
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, drop_overridden, overrides
+from rlfast.policy.native.choosers import Chooser, current_chooser
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
-from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
 from rlfast.utils.lr_scheduler import check_scheduler
 from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.runtime.seeding import generator, stream_of
+from rlfast.utils.torch_utils import running_statistics
 from rlfast.utils.warning import warn_user
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
-    from rlfast.data.types import RolloutBatchProtocol
+    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, arr_type
 
 __all__ = [
     "ActingPolicy",
@@ -45,30 +50,83 @@ TTrainingStats = TypeVar("TTrainingStats", bound=TrainingStats)
 LearnsFrom: TypeAlias = Literal["rollouts", "transitions"]
 TLearningRateScheduler: TypeAlias = torch.optim.lr_scheduler.LRScheduler | MultipleLRSchedulers
 
+_COUNTED = (Discrete, MultiDiscrete)  # spaces whose actions are integers that may begin at ``start``
+_NUMBERS = frozenset({bool, int, float})
+_LEARNED_THROUGH = ("__call__", "forward", "_target_q", "_mse_optimizer")
+"""Methods whose overrides a graph of the algorithm would not call."""
+_BOUND_METHODS = ("clip", "tanh", None)
+_ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse tanh is finite in float32
 
-class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
-    """A policy that learns: :meth:`update` is sample, :meth:`process_fn`, :meth:`learn`, :meth:`post_process_fn`.
+
+class PolicyOptions(TypedDict, total=False):
+    """The arguments of :class:`BasePolicy` that algorithms pass on."""
+
+    observation_space: gym.Space[Any] | None
+    lr_scheduler: TLearningRateScheduler | None
+
+
+class BasePolicy(nn.Module, ABC):
+    """A policy that acts, and learns: :meth:`update` is sample, :meth:`process_fn`, :meth:`learn`,
+    :meth:`post_process_fn`.
+
+    A subclass may override these, :meth:`forward`, :meth:`exploration_noise`, :meth:`map_action` and
+    :meth:`map_action_inverse`; the library calls them. Methods that are assigned to an object, or to a class after it
+    was made, are not noticed everywhere.
+
+    Actions have two forms. :meth:`forward` returns the policy's form, which buffers store and algorithms learn from;
+    :meth:`map_action` converts it into the environment's form, which has the dtype of the action space. For a Box, it
+    first bounds actions to [-1, 1] and then, with ``action_scaling``, stretches them to the bounds of the Box. Bounded
+    or stretched actions are within the Box, and those of a Box of integers are rounded. For discrete spaces, the
+    environment's actions begin at the ``start`` of the space, and those of a policy with :attr:`counts_from_zero` at 0.
+
+    After :meth:`seed`, random choices draw from the policy's own streams. Before it, choices with NumPy draw from
+    :attr:`rng`, and choices with torch from torch's global generator.
 
     Its ``state_dict`` holds everything that is needed to continue training: the weights of the networks and, under
     ``_extra_state``, the random streams, the state of every optimizer, schedule, normaliser, exploration noise and
     network in a list, and the numbers, arrays and tensors that have changed since the policy was made. These are found
     in attributes of the policy, of its submodules and of objects that it holds, and in lists and dicts of them. A
-    ``state_dict`` with weights alone, such as one that Tianshou 1.0 wrote, can be loaded, too, with a warning.
+    ``state_dict`` with weights alone can be loaded, too, with a warning.
 
-    :param action_space: see :class:`ActingPolicy`, also for ``observation_space``, ``action_scaling`` and
-        ``action_bound_method``.
+    :param action_space: action space of one environment: Box, Discrete, MultiDiscrete or MultiBinary.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param action_scaling: whether actions in [-1, 1] are stretched to the bounds of the Box. Default: False.
+    :param action_bound_method: how the actions of a Box are bounded to [-1, 1]: by ``"clip"`` (default), by ``"tanh"``,
+        or not at all, with None.
     :param lr_scheduler: an object with a method ``step``, which is called after each update. Default: None.
-    :raises ValueError: see :class:`ActingPolicy`.
+    :raises ValueError: for another type of space, another bound method, or ``action_scaling`` without a Box with finite
+        bounds.
     :raises TypeError: if ``lr_scheduler`` has no method ``step`` that can be called without arguments, as that of
         ``ReduceLROnPlateau`` cannot.
     """
 
+    counts_from_zero: ClassVar[bool] = False
+    """Whether the policy's actions of discrete spaces begin at 0, whatever the space's ``start``."""
+    shortcuts: ClassVar[Shortcuts] = {
+        "_make_chooser": Shortcut(("__call__", "forward", "draw_normal"), "_no_chooser"),
+        "native_exploration": Shortcut(("exploration_noise",), "_no_native_exploration"),
+        "_maps_by_space": Shortcut(("map_action", "map_action_inverse"), "_maps_itself"),
+    }
+    """What a class does quicker, as long as it does not override certain methods; see :mod:`.shortcuts`."""
+    refused_options: ClassVar[tuple[str, ...]] = ()
+    """Options of base classes that the algorithm does not take."""
+    _learns_by_own_methods: ClassVar[bool] = True
+    _maps_by_space: ClassVar[bool] = True
+    _maps_itself: ClassVar[bool] = False
+
+    _rng: np.random.Generator | None = None
+    _torch_rng: torch.Generator | None = None
+    _ranges: "tuple[Box[Any], NDArray[Any], NDArray[Any]] | None" = None  # of the Box, as map_action needs them
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        drop_overridden(cls)
+        cls._learns_by_own_methods = not overrides(cls, _LEARNED_THROUGH, "gradient_step")
         if "__init__" in vars(cls):
-            cls.__init__ = records_initial_values(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = training_state.records_initial_values(cls.__init__)  # type: ignore[method-assign]
+        cls.__signature__ = full_signature(cls)  # type: ignore[attr-defined]
 
-    @records_initial_values
+    @training_state.records_initial_values
     def __init__(
         self,
         *,
@@ -78,30 +136,47 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
         lr_scheduler: TLearningRateScheduler | None = None,
     ) -> None:
-        super().__init__(
-            action_space=action_space,
-            observation_space=observation_space,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
+        if action_bound_method not in _BOUND_METHODS:
+            raise ValueError(f"action_bound_method must be one of {_BOUND_METHODS}, got {action_bound_method!r}")
+        if not isinstance(action_space, Box | Discrete | MultiDiscrete | MultiBinary):
+            raise ValueError(f"action_space must be a Box, Discrete, MultiDiscrete or MultiBinary, got {action_space}")
+        if action_scaling and not (isinstance(action_space, Box) and _has_finite_width(action_space)):
+            raise ValueError(f"action_scaling needs a Box with finite bounds, got {action_space}; leave it False")
+        super().__init__()
+        self.action_space = action_space
+        self.observation_space = observation_space
+        self.action_scaling = action_scaling
+        self.action_bound_method = action_bound_method
+        start = getattr(action_space, "start", None)
+        self._start: Any = start if np.any(start) else None  # the environment's first action, None for 0
+        self.action_type: Literal["continuous", "discrete"] = (
+            "continuous" if isinstance(action_space, Box) else "discrete"
         )
         self.lr_scheduler = lr_scheduler
         self.agent_id = 0
         self.updating = False
+        self._lagged: list[nn.Module] = []
         self._sampled_weight: Any = None  # while an update runs
-        self._networks_seen: tuple[tuple[nn.Module, ...], bool] = ((), True)
         self.register_load_state_dict_post_hook(_accept_weights_alone)  # type: ignore[no-untyped-call]
 
+    def completed(self) -> None:
+        """Finish the construction: called after the constructor of the outermost class."""
+
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; see :class:`ActingPolicy`.
+        """Set an attribute. A number that replaces a number bypasses ``nn.Module``'s search among parameters and
+        modules, which takes as long as a step of the environments.
 
         :raises TypeError: ``lr_scheduler`` cannot step without arguments.
         """
+        if type(value) in _NUMBERS and name in self.__dict__:
+            object.__setattr__(self, name, value)
+            return
         if name == "lr_scheduler" and value is not None:
             check_scheduler(value)
         super().__setattr__(name, value)
 
     def __class_getitem__(cls, _: Any) -> type[Self]:
-        """Return the class itself, for ``BasePolicy[MyStats]`` in scripts for Tianshou 1.0."""
+        """Return the class itself, for ``BasePolicy[MyStats]`` in annotations."""
         return cls
 
     def set_agent_id(self, agent_id: int) -> None:
@@ -110,6 +185,239 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         :param agent_id: the number.
         """
         self.agent_id = agent_id
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call :meth:`forward`, with its hooks.
+
+        :raises ObservationError: the networks cannot take the observations.
+        :raises NonFiniteError: weights are NaN, and the distribution of actions cannot be made of them.
+        """
+        try:
+            return super().__call__(batch, *args, **kwargs)
+        except (RuntimeError, ValueError) as error:
+            if (better := acting_error(self, error, batch.obs)) is error:
+                raise
+            raise better from error
+
+    @abstractmethod
+    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
+        """Choose actions.
+
+        :param batch: a batch with ``obs``, ``[B, ...]``, and ``info``.
+        :param state: hidden state of a recurrent policy, None at the start.
+        :return: a ``Batch`` with ``act``, ``[B, ...]`` in the policy's form, and for a recurrent policy the next hidden
+            ``state``. Its field ``policy``, if any, is stored with the transition.
+        """
+
+    def exploration_noise(
+        self,
+        act: NDArray[Any],
+        batch: "ObsBatchProtocol",  # noqa: ARG002 (for overrides that depend on observations)
+    ) -> NDArray[Any]:
+        """Return actions with exploration noise, during collection. This one adds none.
+
+        :param act: actions in the policy's form, ``[B, ...]``; not changed.
+        :param batch: the observations that they were chosen for.
+        :return: actions, ``[B, ...]``.
+        """
+        return act
+
+    def map_action(self, act: "arr_type") -> NDArray[Any]:
+        """Convert actions from the policy's form into the environment's.
+
+        :param act: ``[..., *action_space.shape]``; not changed.
+        :return: an array of the same shape, with the dtype of the action space.
+        :raises ValueError: if the actions do not have the shape of the action space, an action to be scaled is outside
+            [-1, 1] and ``action_bound_method`` is None, or an action is no number of the dtype of the action space.
+        :raises NonFiniteError: if an action to be scaled is NaN.
+        :raises TypeError: if ``act`` is neither an array nor a tensor.
+        """
+        array = _as_array(act)
+        space = self.action_space
+        check_shape(array, space)
+        if isinstance(space, Box):
+            array = self._bounded(array, space)
+        elif self._shifts:
+            array = array + self._start
+        fitting = fitted_actions(array, space)
+        if fitting is None:
+            raise ArgumentError(f"the actions {array} are no numbers of dtype {space.dtype}, for {space}")
+        return fitting
+
+    def _bounded(self, array: NDArray[Any], box: "Box[Any]") -> NDArray[Any]:
+        """Bound and stretch the actions of a Box as :meth:`map_action` does."""
+        if self.action_bound_method == "clip":
+            array = within(array, -1.0, 1.0)
+        elif self.action_bound_method == "tanh":
+            array = np.tanh(array)
+        if self.action_scaling:
+            if not (np.abs(array) <= 1).all():
+                if np.isnan(array).any():
+                    raise NonFiniteError(
+                        f"can only scale actions in [-1, 1], but {type(self).__name__} chose NaN: its observations or "
+                        "weights are not finite"
+                    )
+                raise ArgumentError(
+                    f"can only scale actions in [-1, 1], got {array.min()} to {array.max()}; set action_bound_method"
+                )
+            if self._ranges is None or self._ranges[0] is not box:
+                self._ranges = (box, *ranges(box))
+            _, low, width = self._ranges
+            array = low + width * ((array + 1.0) * 0.5)  # may leave the range by rounding
+        elif self.action_bound_method is None:
+            return array
+        return into_box(array, box)
+
+    def map_action_inverse(self, act: "arr_type") -> NDArray[Any]:
+        """Convert actions from the environment's form into the policy's: the inverse of :meth:`map_action`.
+
+        :param act: ``[..., *action_space.shape]``, such as samples of the action space; not changed.
+        :return: an array of the same shape.
+        :raises TypeError: if ``act`` is neither an array nor a tensor.
+        """
+        array = _as_array(act)
+        space = self.action_space
+        if isinstance(space, _COUNTED):
+            return array - self._start if self._shifts else array
+        if not isinstance(space, Box):
+            return array
+        if self.action_scaling:
+            low, width = ranges(space)
+            array = (array - low) / np.where(width > 0, width, 1.0) * 2.0 - 1.0  # bounds may be equal
+        if self.action_bound_method == "tanh":
+            array = array.astype(np.result_type(array.dtype, np.float32), copy=False)  # float16 would round _ONE to 1
+            array = np.arctanh(np.clip(array, -_ONE, _ONE))
+        return array
+
+    @property
+    def _shifts(self) -> bool:
+        """Whether discrete actions must be shifted by ``start``; never in a policy with methods of its own for that."""
+        return self._start is not None and self.counts_from_zero and self._maps_by_space
+
+    # -- one action ----------------------------------------------------------------------------------------------------
+
+    def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:
+        """Choose the action for one observation of one environment.
+
+        :param obs: the observation as the environment returns it: a number, an array or a dict.
+        :param info: the info dict of the environment.
+        :param state: hidden state for a batch of one row.
+        :return: the action in the environment's form: an int for Discrete, otherwise an array of the space's shape.
+        """
+        if state is None and not info and (self.maps_no_action or self.action_type == "continuous"):
+            try:
+                chosen = self.native_chooser().choose_one(obs)
+            except NotNativeError:
+                chosen = None
+            if chosen is not None:
+                return self.map_action(chosen[None])[0] if self.action_type == "continuous" else int(chosen)
+        return self._computed_action(obs, info, state)
+
+    @torch.no_grad()
+    def _computed_action(self, obs: Any, info: Mapping[str, Any] | None, state: Any) -> NDArray[Any] | int:
+        batch: Any = Batch(obs=[obs], info=[info] if info else {})
+        with running_statistics(self):
+            act = self.map_action(self(batch, state).act)[0]
+        return int(act) if isinstance(self.action_space, Discrete) else act
+
+    # -- acting without torch ------------------------------------------------------------------------------------------
+
+    def native_chooser(self) -> Chooser:
+        """Return what chooses this policy's actions in Rust: the same as :meth:`forward` chooses, continuous ones but
+        for rounding.
+
+        :raises NotNativeError: it cannot, for the reason in the text.
+        """
+        return current_chooser(self, self._make_chooser)
+
+    def _make_chooser(self) -> Chooser:
+        """Make what chooses actions in Rust; a policy defines it to say what its network and its choice are."""
+        return self._no_chooser()
+
+    def _no_chooser(self) -> Chooser:
+        raise NotNativeError(f"{type(self).__name__} does not act in Rust: it chooses actions by a method of its own")
+
+    def native_exploration(self) -> tuple[float, int, Any] | None:
+        """Return what :meth:`exploration_noise` does, for actions that are chosen in Rust.
+
+        :return: the probability of random actions, their number, and the bit generator; None for no noise.
+        :raises NotNativeError: the noise is of another kind.
+        """
+        return None
+
+    def _no_native_exploration(self) -> tuple[float, int, Any] | None:
+        raise NotNativeError(f"{type(self).__name__} has exploration noise of its own")
+
+    @property
+    def maps_no_action(self) -> bool:
+        """Whether the policy's actions are those of the environment, for a ``Discrete`` space."""
+        return isinstance(self.action_space, Discrete) and not self._shifts and self._maps_by_space
+
+    def native_map(self) -> tuple[bool, bool, tuple[NDArray[np.float32], NDArray[np.float32]] | None]:
+        """Return how :meth:`map_action` maps actions, for whole collects in Rust.
+
+        :return: whether they are clipped to [-1, 1], whether they are then stretched to the bounds of the Box, and
+            these bounds, within which they are kept; None for actions as they are.
+        :raises NotNativeError: they are mapped in another way.
+        """
+        space = self.action_space
+        if self.maps_no_action:
+            return False, False, None
+        if not isinstance(space, Box) or space.dtype != np.float32 or not self._maps_by_space:
+            raise NotNativeError("the policy maps actions")
+        if self.action_bound_method == "tanh":
+            raise NotNativeError("the policy maps actions by the hyperbolic tangent")
+        clips = self.action_bound_method == "clip"
+        bounds = (space.low.ravel(), space.high.ravel()) if clips or self.action_scaling else None
+        return clips, self.action_scaling, bounds
+
+    # -- random streams ------------------------------------------------------------------------------------------------
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """NumPy's random generator; without :meth:`seed`, it is seeded from NumPy's global one at its first use."""
+        if self._rng is None:
+            self._rng = generator()
+        return self._rng
+
+    @rng.setter
+    def rng(self, value: np.random.Generator) -> None:
+        self._rng = value
+
+    def seed(self, seed: int) -> None:
+        """Restart the policy's random streams.
+
+        :param seed: a non-negative integer.
+        """
+        self._rng = generator(seed)
+        self._torch_rng = torch.Generator()
+        self._torch_rng.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0]) >> 1)
+
+    def random_state(self) -> dict[str, Any] | None:
+        """Return the state of :attr:`rng`, for a checkpoint; None before its first use."""
+        return None if self._rng is None else dict(self._rng.bit_generator.state)
+
+    def set_random_state(self, state: dict[str, Any] | None) -> None:
+        """Restore the state of :attr:`rng`.
+
+        :param state: the return value of :meth:`random_state`.
+        :raises ValueError: the state is damaged.
+        """
+        self._rng = None if state is None else stream_of(state)
+
+    def draw_normal(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Draw standard normal numbers from the policy's stream, or before :meth:`seed` from torch's global generator.
+
+        :param shape: shape of the result.
+        :param dtype: dtype of the result.
+        :param device: device of the result.
+        :return: a tensor.
+        """
+        if self._torch_rng is None:
+            return torch.randn(shape, dtype=dtype, device=device)
+        return torch.randn(shape, dtype=dtype, generator=self._torch_rng).to(device)
 
     # -- one update ----------------------------------------------------------------------------------------------------
 
@@ -148,7 +456,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         """Train the networks on a processed sample.
 
         It may set ``batch.td_error``, ``[B]``, whose absolute values become the priorities of the rows in a prioritized
-        buffer. (As in Tianshou 1.0, it may replace ``batch.weight`` instead.)
+        buffer; or it may replace ``batch.weight`` instead.
 
         :param batch: the result of :meth:`process_fn`; a sample of a prioritized buffer has ``weight``, ``[B]``.
         :param args: further arguments of an algorithm.
@@ -228,6 +536,34 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         stats.train_time, stats.sample_time = time.perf_counter() - start, sampled - start
         return stats
 
+    # -- target networks and returns -----------------------------------------------------------------------------------
+
+    def lagged_copy(self, source: nn.Module) -> nn.Module:
+        """Make a target network: a copy without gradients that stays in evaluation mode.
+
+        :param source: the trained network.
+        :return: the copy.
+        """
+        target = deepcopy(source).eval().requires_grad_(False)
+        self._lagged.append(target)
+        return target
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training or evaluation mode, except for the target networks.
+
+        :param mode: True for training mode.
+        :return: this policy.
+        """
+        super().train(mode)
+        for target in self._lagged:
+            target.eval()
+        return self
+
+    soft_update = staticmethod(lagged_networks.soft_update)
+    value_mask = staticmethod(returns.value_mask)
+    compute_episodic_return = staticmethod(returns.compute_episodic_return)
+    compute_nstep_return = staticmethod(returns.compute_nstep_return)
+
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -303,74 +639,31 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         :param update: a method that takes and returns tensors.
         :param networks: the networks that it uses.
         :return: a function like ``update``.
-        :raises ValueError: for a recurrent network, an unknown optimizer, or a replaced method of the algorithm.
+        :raises ValueError: for a recurrent network, an unknown optimizer, or an overridden method of the algorithm.
         """
-        self.check_not_replaced()
         check_compilable(*networks)
         return CompiledUpdate(update, self._all_optimizers)
 
-    def check_not_replaced(self) -> None:
-        """Check that no method that a graph contains was replaced.
-
-        :raises ValueError: if one was replaced, or the policy has hooks.
-        """
-        names = sorted(name for name in self._replaceable if not name.startswith("map_action"))
-        if self._has_custom_forward(*names):
-            raise ValueError(
-                f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} has replaced "
-                f"one of {', '.join(names)}, or has hooks: leave compile at False"
-            )
-
-    def _has_custom_forward(self, *names: str) -> bool:
-        """Return whether learning must call the policy itself, because ``forward`` was replaced or has hooks.
-
-        :param names: names of other methods whose replacement counts, too.
-        """
-        own, kind, replaceable = self.__dict__, type(self), self._replaceable  # runs several times in an update
-        return bool(
-            "forward" in own
-            or kind.forward is not replaceable["forward"]
-            or kind.__call__ is not replaceable["__call__"]
-            or self._forward_hooks
-            or self._forward_pre_hooks
-            or (names and self.is_replaced(*names))
-        )
-
-    def methods_that_choose(self, known: type, *others: str) -> tuple[str, ...]:
-        """Return the names of the methods that choose actions, where a template's own do so and may be skipped.
-
-        :param known: the template.
-        :param others: names of methods beside ``__call__`` and ``forward``.
-        :raises NotNativeError: one of them was replaced, or the policy has hooks.
-        """
-        own, kind, names = vars(self), type(self), ("__call__", "forward", *others)
-        replaced = any(name in own or getattr(kind, name) is not getattr(known, name) for name in names)
-        if replaced or self._has_custom_forward():
-            raise NotNativeError(f"{kind.__name__} chooses actions by a method of its own, or has hooks")
-        return names
-
-    def _known_networks(self, *networks: nn.Module) -> bool:
-        """Return whether networks consist of modules of this library and of torch, which take tensors and arrays
-        alike.
-        """
-        if self._networks_seen[0] != networks:
-            known = all(
-                type(module).__module__.startswith(("rlfast.", "torch."))
-                for network in networks
-                for module in network.modules()
-            )
-            vars(self)["_networks_seen"] = (networks, known)
-        return self._networks_seen[1]
-
     def _all_optimizers(self) -> list[torch.optim.Optimizer]:
         return [value for value in vars(self).values() if isinstance(value, torch.optim.Optimizer)]
+
+
+class ActingPolicy(BasePolicy):
+    """A policy that acts and does not learn: a subclass defines :meth:`forward`. See :class:`BasePolicy`."""
+
+    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> TrainingStats:  # noqa: ARG002
+        """Refuse to learn.
+
+        :raises TypeError: always.
+        """
+        raise TypeError(f"{type(self).__name__} acts and does not learn")
 
 
 _COMPILED = "_orig_mod."
 """What ``torch.compile`` puts before the names of a module's weights."""
 _STAYS = re.compile(r"(.+\.)?(_extra_state|temperature\.log_alpha|cql_log_alpha)")
 _UNUSED = re.compile(r"(policy\.)*(_actor_critic\..+|actor_old\..+|tau_hat)")
-"""Copies of other weights, and weights that nothing uses, in the files of Tianshou 1.0."""
+"""Copies of other weights, and weights that nothing uses."""
 
 
 def _accept_weights_alone(policy: nn.Module, incompatible: Any) -> None:
@@ -383,3 +676,15 @@ def _accept_weights_alone(policy: nn.Module, incompatible: Any) -> None:
         f"only weights were loaded into {type(policy).__name__}: optimizers, schedulers, temperatures and random "
         "streams stay"
     )
+
+
+def _has_finite_width(box: "Box[Any]") -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(ranges(box)[1]).all())
+
+
+def _as_array(act: "arr_type") -> NDArray[Any]:
+    array = to_numpy(act)
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(f"actions must be an array or a tensor, got {type(act).__name__}")
+    return array

@@ -58,7 +58,7 @@ class RandomPolicy(BasePolicy):
         return np.stack([space.sample() for _ in range(size)])
 
 
-#: Names in Tianshou 1.1.
+#: Other names.
 MARLRandomPolicy, MARLRandomTrainingStats, TMARLRandomTrainingStats = (
     RandomPolicy,
     RandomTrainingStats,

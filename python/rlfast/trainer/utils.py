@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats, InfoStats, SequenceSummaryStats, TimingStats
-from rlfast.policy import ActingPolicy
+from rlfast.policy import BasePolicy
 from rlfast.trainer._parts import as_dict, tests_by_collect
 from rlfast.utils.logger import BaseLogger
 
 
 def test_episode(
-    policy: ActingPolicy,
+    policy: BasePolicy,
     collector: Collector,
     test_fn: Callable[[int, int | None], None] | None,
     epoch: int,

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from rlfast._core import Unchanged
 from rlfast.utils.runtime.extras import needed_by
+from rlfast.utils.torch_private.changes import registrations
 
 with needed_by("rlfast.utils.torch_utils"):
     import torch
@@ -38,9 +38,9 @@ def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
         module.train(before)
 
 
-_NORMS: WeakKeyDictionary[nn.Module, tuple[Unchanged, tuple[nn.Module, ...]]] = WeakKeyDictionary()
-"""The modules with running statistics within the modules that :func:`running_statistics` was called with, and whether
-these still have the same submodules.
+_NORMS: WeakKeyDictionary[nn.Module, tuple[int, tuple[nn.Module, ...]]] = WeakKeyDictionary()
+"""The modules with running statistics within the modules that :func:`running_statistics` was called with, and the
+count of registrations then.
 """
 
 
@@ -49,7 +49,7 @@ def running_statistics(module: Any) -> AbstractContextManager[None]:
 
     All other layers, such as Dropout, keep their mode. Policies act in this context: a batch of observations, perhaps
     of one environment, is no sample to normalize by. The layers are looked for once in each module, and again after one
-    of its submodules was replaced, added or removed.
+    of its submodules was replaced or added.
 
     :param module: the module; for any other object, the context does nothing.
 
@@ -63,10 +63,9 @@ def running_statistics(module: Any) -> AbstractContextManager[None]:
     if not isinstance(module, nn.Module):
         return nullcontext()
     known = _NORMS.get(module)
-    if known is None or not known[0].holds():
-        parts = [*module.modules()]
-        found = tuple(one for one in parts if getattr(one, "running_mean", None) is not None)
-        known = _NORMS[module] = Unchanged([], [vars(one)["_modules"] for one in parts], []), found
+    if known is None or known[0] != registrations():
+        found = tuple(one for one in module.modules() if getattr(one, "running_mean", None) is not None)
+        known = _NORMS[module] = registrations(), found
     return _evaluating(known[1]) if known[1] else nullcontext()
 
 

@@ -27,7 +27,6 @@ mod shared;
 mod shared_memory;
 mod stacks;
 mod threads;
-mod unchanged;
 mod vector_env;
 
 use pyo3::prelude::*;
@@ -58,7 +57,6 @@ mod _core {
         shards::UnpluggedShards,
         stacks::{FrameRing, FrameStacks, frame_numbers, with_stacks},
         threads::{get_num_threads, set_num_threads},
-        unchanged::Unchanged,
         vector_env::{NativeEnvs, native_envs},
     };
     #[cfg(unix)]

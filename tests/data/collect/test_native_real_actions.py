@@ -184,7 +184,7 @@ def of_kind(policy, kind):
         (lambda: pg(dist_fn=normal_dist), "dist_fn makes the distribution of actions"),
         (lambda: pg(action_bound_method="tanh"), "the policy maps actions by the hyperbolic tangent"),
         (lambda: of_kind(sac(), Mapping), "the policy maps actions"),
-        (lambda: of_kind(ddpg(), Noisy), "noise is added to actions in Python"),
+        (lambda: of_kind(ddpg(), Noisy), "Noisy has exploration noise of its own"),
         (lambda: ddpg(noise=GaussianNoise(sigma=0.1)), "noise is added to actions in Python"),
     ],
 )

@@ -6,9 +6,11 @@ import weakref
 
 import pytest
 import torch
+from gymnasium.spaces import Discrete
 from torch import nn
 
-from rlfast.policy.components.lagged_networks import LaggedNetworks
+from rlfast.policy import RandomPolicy
+from rlfast.policy.components.lagged_networks import soft_update
 
 
 def pair():
@@ -26,7 +28,7 @@ def assert_follows(target, source):
         for parameter in source.parameters():
             parameter.add_(4.0)
     before = [p.detach().clone() for p in target.parameters()]
-    LaggedNetworks.soft_update(target, source, 0.5)
+    soft_update(target, source, 0.5)
     for old, now, aim in zip(before, target.parameters(), source.parameters(), strict=True):
         assert now.dtype == old.dtype
         torch.testing.assert_close(now.detach(), old + (aim.detach().to(old.dtype) - old) / 2)
@@ -113,18 +115,18 @@ def test_a_shared_parameter_is_refused_also_later():
     assert_follows(target, source)
     target[0].weight = source[0].weight
     with pytest.raises(ValueError, match=r"share a parameter of shape \(3, 2\)"):
-        LaggedNetworks.soft_update(target, source, 0.5)
+        soft_update(target, source, 0.5)
 
 
 def test_other_structures_are_refused():
     with pytest.raises(ValueError):
-        LaggedNetworks.soft_update(nn.Linear(2, 2), nn.Linear(2, 2, bias=False), 0.5)
+        soft_update(nn.Linear(2, 2), nn.Linear(2, 2, bias=False), 0.5)
 
 
 def test_other_buffers_are_refused():
     target, source = nn.BatchNorm1d(2, track_running_stats=False), nn.BatchNorm1d(2)
     with pytest.raises(ValueError):
-        LaggedNetworks.soft_update(target, source, 0.5)
+        soft_update(target, source, 0.5)
 
 
 def test_a_module_may_lie_where_a_removed_one_lay():
@@ -151,7 +153,7 @@ def test_any_share_of_the_way(tau):
     target, source = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
     nn.init.constant_(target.weight, 2.0)
     nn.init.constant_(source.weight, 10.0)
-    LaggedNetworks.soft_update(target, source, tau)
+    soft_update(target, source, tau)
     assert target.weight.item() == 2.0 + 8.0 * tau
     assert source.weight.item() == 10.0
 
@@ -161,7 +163,7 @@ def test_no_more_than_the_way(tau):
     target, source = nn.Linear(1, 1), nn.Linear(1, 1)
     before = target.weight.item()
     with pytest.raises(ValueError, match=rf"^tau must be in \[0, 1\], got {tau}$"):
-        LaggedNetworks.soft_update(target, source, tau)
+        soft_update(target, source, tau)
     assert target.weight.item() == before
 
 
@@ -169,23 +171,23 @@ def test_what_is_not_trained_may_be_shared():
     target, source = nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 1)), nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 1))
     target[0].weight = source[0].weight
     source[0].weight.requires_grad_(False)
-    LaggedNetworks.soft_update(target, source, 1.0)
+    soft_update(target, source, 1.0)
     assert torch.equal(target[1].weight, source[1].weight)
     target[1].bias = source[1].bias  # after one that is not trained
     with pytest.raises(
         ValueError, match=r"^target and source share a parameter of shape \(1,\): copy the network first$"
     ):
-        LaggedNetworks.soft_update(target, source, 1.0)
+        soft_update(target, source, 1.0)
 
 
 def test_parameters_without_elements_are_not_shared():
     target, source = (nn.ParameterList([torch.zeros(0), torch.full((1,), value)]) for value in (0.0, 4.0))
-    LaggedNetworks.soft_update(target, source, 0.5)
+    soft_update(target, source, 0.5)
     assert target[1].item() == 2.0
 
 
 def test_targets_never_leave_evaluation_mode():
-    owner = LaggedNetworks()
+    owner = RandomPolicy(action_space=Discrete(2))
     owner.network = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.5))
     owner.target = owner.lagged_copy(owner.network)
     assert owner.train() is owner

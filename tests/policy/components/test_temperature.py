@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlfast.policy.components.temperature import AutoAlpha, FixedAlpha, Temperature, make_alpha
+from rlfast.policy.components.temperature import AutoAlpha, FixedAlpha, OfTemperature, make_alpha
 from rlfast.utils.optim import adam
 
 
@@ -137,23 +137,29 @@ def test_what_an_argument_means():
         make_alpha((-3.0, 0.0))
 
 
-def test_the_names_that_scripts_ask_for():
-    policy = Temperature()
-    policy.set_temperature(0.25)
+class Owner:
+    alpha = OfTemperature("number")
+    is_auto_alpha = OfTemperature("is_learned")
+    log_alpha = OfTemperature("log_alpha")
+    target_entropy = OfTemperature("target_entropy")
+
+    def __init__(self, alpha):
+        self.temperature = make_alpha(alpha)
+
+
+def test_attributes_of_policies():
+    policy = Owner(0.25)
     assert (policy.alpha, policy.is_auto_alpha) == (0.25, False)
     assert type(policy.alpha) is float
-    assert not hasattr(policy, "alpha_optim")
-    for name in ("log_alpha", "target_entropy"):
-        with pytest.raises(AttributeError, match=r"^alpha is fixed: it has neither a logarithm nor a target$"):
-            getattr(policy, name)
+    assert not any(hasattr(policy, name) for name in ("log_alpha", "target_entropy"))
     policy.alpha = 0.5
     assert policy.alpha == 0.5
-    assert policy.adapt_temperature(torch.ones(2)) == {}
-    policy.set_temperature((-3.0, 0.0, sgd))
+    assert policy.temperature.descend(torch.ones(2)) == {}
+    policy = Owner((-3.0, 0.0, sgd))
     assert (policy.alpha.item(), policy.is_auto_alpha, policy.target_entropy) == (1.0, True, -3.0)
-    assert policy.alpha_optim.param_groups[0]["params"] == [policy.log_alpha]
+    assert policy.temperature.optim.param_groups[0]["params"] == [policy.log_alpha]
     policy.target_entropy = -2
     assert policy.target_entropy == policy.temperature.target_entropy == -2.0
     policy.alpha = 2.0
-    losses = policy.adapt_temperature(torch.tensor([4.0]))
+    losses = policy.temperature.descend(torch.tensor([4.0]))
     assert {name: loss.item() for name, loss in losses.items()} == {"alpha_loss": pytest.approx(-2 * math.log(2.0))}

@@ -9,9 +9,10 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from continuous import LOG_PROB, OBS, Given, GivenNormal, Line, transitions
+from policy.given import forwarding
 from policy.imitation.policies import make_policy, parts_of, rows
 from rlfast.data import Batch
-from rlfast.policy.learners.replay_learner import Sample
+from rlfast.policy.replay import Sample
 
 ONE = Box(-1.0, 1.0, (1,))
 
@@ -28,7 +29,7 @@ def of_lines(name, actor, **options):
 
 def sample(act, reward_sum, **fields):
     rows = len(act)
-    given = {"batch": None, "state": None, "weight": None, "is_due": True, "draws": (), "obs": torch.zeros(rows, 1)}
+    given = {"batch": None, "state": None, "weight": 1.0, "is_due": True, "draws": (), "obs": torch.zeros(rows, 1)}
     given |= {"obs_next": torch.zeros(rows, 1), "act": torch.tensor(act), "reward_sum": torch.tensor(reward_sum)}
     return Sample(**given | {"discount": torch.full((rows,), 0.5)} | fields)
 
@@ -47,7 +48,7 @@ def test_td3_bc_moves_its_actor_between_value_and_data():
 def test_rebrac_penalizes_targets_and_the_actor():
     policy = of_lines("rebrac", Given(0.5), critic_penalty=2.0, actor_penalty=3.0, policy_noise=0.0)
     told = []
-    policy.regress = lambda one: told.append(one.returns) or ([torch.zeros(())] * 2, one.returns)
+    policy._mse_optimizer = lambda one, *_: (told.append(one.returns) or one.returns, torch.zeros(()))
     extras = torch.tensor([[0.0], [0.0]]), torch.tensor([True, False])
     losses, _ = policy.gradient_step(
         sample([[0.5], [-0.5]], [1.0, 1.0], extras=extras, draws_next=(torch.zeros(2, 1),))
@@ -125,12 +126,11 @@ class TestCQL:
         obs = torch.tensor(OBS.obs[:3])
         many = obs[[0, 0, 1, 1, 2, 2]]
         if replaced:
-            inner, policy.draw_normal = policy.forward, lambda *_: noise
-            policy.forward = lambda batch, state=None: inner(batch, state)
-        given = () if replaced else (noise,)
-        few = policy.calc_pi_values(obs, many, *given)
+            policy.draw_normal = lambda *_: noise
+            forwarding(policy)
+        few = policy.calc_pi_values(obs, many, noise)
         assert few[0].shape == few[1].shape == (6, 1)
-        torch.testing.assert_close(few, policy.calc_pi_values(many, many, *given))
+        torch.testing.assert_close(few, policy.calc_pi_values(many, many, noise))
 
     def test_the_density_of_uniform_actions_is_that_of_their_bounds(self):
         policy = cql(min_action=-2.0, max_action=2.0)

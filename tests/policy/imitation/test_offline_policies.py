@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from continuous import OBS, weights
+from policy.given import forwarding
 from policy.imitation.policies import CONTINUOUS, DISCRETE, make_policy, rows
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
-from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.compile.compiled_update import CompiledUpdate
 
 NAMES = (*CONTINUOUS, *DISCRETE)
 CHANGING = pytest.param("cql", {"imitation_steps": 3}, id="cql that imitates at first")
@@ -94,18 +95,12 @@ def test_the_value_of_a_truncated_end_counts_and_that_of_a_terminal_one_does_not
 
 @pytest.mark.parametrize(("name", "options"), WITH_OPTIONS)
 def test_learning_goes_through_a_forward_that_was_replaced(name, options):
-    policy, asked = make_policy(name, **options), []
     if name == "bcq":
         pytest.skip("its learning chooses no actions")
-    inner = policy.forward
-
-    def forward(batch, state=None, **options):
-        asked.append(options)
-        return inner(batch, state, **options)
-
-    policy.forward = forward
+    policy = make_policy(name, **options)
+    calls = forwarding(policy)
     policy.update(16, policy.process_buffer(rows(name)))
-    assert asked
+    assert calls
 
 
 @pytest.mark.parametrize("name", DISCRETE)

@@ -6,6 +6,7 @@ from torch import nn
 
 from rlfast.functional import Categorical, gae
 from rlfast.policy import A2CPolicy
+from rlfast.policy.rollout import Minibatch
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam
@@ -31,12 +32,12 @@ def by_hand(**options):
     given = {"action_space": Discrete(2), "action_scaling": False, "dist_fn": Categorical}
     policy = A2CPolicy(actor=actor, critic=critic, optim=optim, **given, **options)
     act, adv, returns = torch.tensor([0, 1]), torch.tensor([3.0, 1.0]), torch.tensor([2.0, 4.0])
-    return policy, (torch.tensor([0, 1]), None, None, act, adv, returns)
+    return policy, Minibatch(torch.tensor([0, 1]), act, adv, returns)
 
 
 def test_losses_and_step_by_hand():
     policy, rows = by_hand()
-    loss, actor_loss, vf_loss, ent_loss = policy._gradient_step(*rows).values()
+    loss, actor_loss, vf_loss, ent_loss = policy.gradient_step(rows).values()
     assert actor_loss.item() == pytest.approx(np.log(2) * (3 + 1) / 2)
     assert vf_loss.item() == pytest.approx((1.0 + 4.0) / 2)
     assert ent_loss.item() == pytest.approx(np.log(2))
@@ -49,7 +50,7 @@ def test_the_entropy_is_raised():
     policy, rows = by_hand(ent_coef=2.0)
     with torch.no_grad():
         policy.actor.values += torch.tensor([1.0, 0.0])
-    policy._gradient_step(*rows[:4], torch.zeros(2), rows[5])
+    policy.gradient_step(rows._replace(adv=torch.zeros(2)))
     before, after = (Categorical(values).entropy() for values in (torch.tensor([1.0, 0.0]), policy.actor.values))
     assert (after > before).all()
 
@@ -57,7 +58,7 @@ def test_the_entropy_is_raised():
 def test_the_gradient_norm_is_that_of_both_networks():
     policy, rows = by_hand(max_grad_norm=0.5)
     before = weights(policy)
-    policy._gradient_step(*rows)
+    policy.gradient_step(rows)
     assert (weights(policy) - before).norm().item() == pytest.approx(0.5, rel=1e-4)
 
 

@@ -11,7 +11,7 @@ from policy.learners.given import calls_of
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.data.random_actions import random_legal
 from rlfast.policy import BranchingDQNPolicy
-from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.bdq import BDQNTrainingStats
 from rlfast.utils.net.common import BranchingNet
 from rlfast.utils.optim import adam

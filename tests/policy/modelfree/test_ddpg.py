@@ -11,7 +11,7 @@ from policy.learners.given import calls_of
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.exploration import GaussianNoise, OUNoise
 from rlfast.policy import DDPGPolicy
-from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.ddpg import DDPGTrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, Critic

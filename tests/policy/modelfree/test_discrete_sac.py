@@ -6,10 +6,10 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from distributional import Table, transitions, weights
-from policy.learners.given import calls_of
+from policy.given import calls_of, forwarding
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
 from rlfast.policy import AutoAlpha, DiscreteSACPolicy
-from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.discrete_sac import DiscreteSACTrainingStats
 from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.discrete import Actor, Critic
@@ -127,22 +127,22 @@ def test_a_whole_update(n_step):
 
 
 def test_a_forward_of_ones_own_is_learned_through():
-    policy, seen = make(), []
-    policy.register_forward_hook(lambda _, given, result: seen.append(len(result.logits)))
+    policy = make()
+    calls = forwarding(policy)
     policy.update(4, transitions())
-    assert seen == [4, 4]
+    assert [len(call.result.logits) for call in calls] == [4, 4]
 
 
 def test_the_actor_is_given_hidden_states_and_a_forward_of_ones_own_the_sample():
-    policy, given = by_hand(), []
+    policy = by_hand()
     calls = calls_of(policy.actor)
     policy.next_value(np.array([0]), "before")
     batch = Batch(obs=np.array([0]), act=np.array([1]), info={}, returns=torch.tensor([[3.0]]), state=torch.ones(1, 1))
     policy.learn(batch)
     assert [call["state"] for call in calls] == ["before", batch.state]
-    policy.register_forward_pre_hook(lambda _, args: given.append(args))
+    given = forwarding(policy)
     policy.learn(batch)
-    assert given == [(batch, batch.state)]
+    assert [call.args for call in given] == [(batch, batch.state)]
 
 
 def test_it_has_a_memory_on_a_recurrent_network():

@@ -10,8 +10,9 @@ import torch
 import distributional
 from distributional import transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
-from rlfast.policy.components.compiled_update import CompiledUpdate
-from rlfast.policy.learners.discrete.q_learner import output_of_actions
+from rlfast.policy.compile.compiled_update import CompiledUpdate
+from rlfast.policy.q_learner import output_of_actions
+from rlfast.policy.replay import Sample
 from rlfast.utils.optim import adam
 
 
@@ -55,10 +56,14 @@ def test_illegal_actions_are_neither_taken_nor_learned_from(make):
     observed = Batch(obs=obs, mask=np.eye(2, dtype=bool)[np.arange(20) % 2])
     assert policy(Batch(obs=observed, info={})).act.tolist() == [0, 1] * 10
     policy.seed(0)
-    chosen = policy.next_value(observed)
+    if policy.learns_from_returns:
+        chosen = policy.next_value(observed, None, *policy.draw_next(20))
+    else:  # a reward of 0, and no discount
+        sums = {"reward_sum": torch.zeros(20), "discount": torch.ones(20), "obs_next": observed}
+        chosen = policy.target_distribution(Sample(None, None, None, None, 1.0, False, **sums)).detach()
     policy.seed(0)
     logits = policy(Batch(obs=obs, info={})).logits
-    assert torch.equal(chosen, output_of_actions(logits, torch.arange(20) % 2))
+    torch.testing.assert_close(chosen, output_of_actions(logits, torch.arange(20) % 2))
 
 
 def test_as_one_graph(make, monkeypatch):

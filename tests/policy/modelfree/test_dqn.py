@@ -7,7 +7,7 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
-from policy.learners.given import calls_of
+from policy.given import calls_of, overriding
 from rlfast.data import Batch
 from rlfast.policy import DQNPolicy
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
@@ -245,7 +245,7 @@ class TestTargets:
     def test_a_choice_of_ones_own_is_that_of_the_trained_network(self, make_dqn, make_buffer, freq, is_double, value):
         options = {"target_update_freq": freq, "is_double": is_double}
         policy = make_dqn(Table(self.ONLINE), discount_factor=0.5, **options)
-        policy.compute_q_value = lambda logits, mask: logits * torch.tensor([0.0, 0.0, 1.0])
+        overriding(policy, compute_q_value=lambda _, logits, mask: logits * torch.tensor([0.0, 0.0, 1.0]))
         assert self.returns(policy, one_row(make_buffer)) == [[1.0 + 0.5 * value]]
 
     def test_the_networks_are_given_the_hidden_state(self, make_dqn):
@@ -275,7 +275,7 @@ class TestTargets:
 
     def test_a_unit_that_sums_rewards_brings_its_own_steps(self, make_dqn, make_buffer):
         def batch():
-            fields = {"rew": np.array([7.0]), "discount": np.array([0.25]), "last_index": np.array([3])}
+            fields = {"rew": np.array([7.0]), "discount": np.array([0.25]), "last_index": np.array([0])}
             return Batch(obs=np.array([0]), obs_next=np.array([1]), act=np.array([0]), info={}, **fields)
 
         buffer = one_row(make_buffer)

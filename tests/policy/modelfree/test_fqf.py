@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from distributional import make, transitions
-from policy.learners.given import calls_of
+from policy.given import calls_of, forwarding
 from rlfast.data import Batch
 from rlfast.policy.modelfree.fqf import FQFTrainingStats
 from rlfast.utils.net.common import Net
@@ -62,9 +62,9 @@ def test_values_weigh_quantiles_by_their_widths():
     assert result.fractions.taus.tolist() == [[0.0, 0.25, 1.0]] * 2
     assert result.fractions.tau_hats.tolist() == [[0.125, 0.625]] * 2
     assert result.quantiles_tau.flatten().tolist() == [1 / 16, 2 / 16, 4 / 16, 3 / 16]
-    given = policy.quantile_outputs(np.array([0]))
+    given = policy.quantiles(np.array([0]))
     expected = 0.25 * 0.125**2 + 0.75 * 0.625**2
-    assert policy.action_values(given, np.array([0])).tolist() == [pytest.approx([expected, 2 * expected])]
+    assert policy.expected_returns(given, np.array([0])).tolist() == [pytest.approx([expected, 2 * expected])]
     assert "quantiles_tau" in policy.eval()(Batch(obs=np.array([0]), info={}))
 
 
@@ -105,7 +105,7 @@ def test_networks_are_given_hidden_states_and_infos():
     batch.state = torch.ones(1, 1)
     policy.learn(batch)
     assert [call["state"] for call in calls] == ["before", batch.state, batch.state]
-    assert [call["info"] for call in calls] == [infos, {}, {}]
+    assert [call["info"] for call in calls] == [infos] * 3
     assert [call.get("fractions") is None for call in calls] == [True, True, False]
     taus, between, entropies = calls[2]["fractions"]  # the quantiles between the levels are asked for on their own
     assert (taus.tolist(), between.tolist(), entropies.tolist()) == ([[0.0, 0.25, 1.0]], [[0.25]], [0.75])
@@ -113,12 +113,12 @@ def test_networks_are_given_hidden_states_and_infos():
 
 @pytest.mark.parametrize("mode", [True, False])
 def test_a_forward_of_ones_own_is_given_the_sample(mode):
-    policy, seen = by_hand().train(mode), []
-    policy.register_forward_pre_hook(lambda _, given: seen.append(given))
+    policy = by_hand().train(mode)
+    calls = forwarding(policy)
     batch = Batch(obs=np.array([1]), act=np.array([0]), info={}, returns=torch.tensor([[1.0, 0.0]]))
     batch.state = torch.ones(1, 1)
     policy.learn(batch)
-    assert seen == [(batch, batch.state)] * (1 if mode else 2)
+    assert [call.args for call in calls] == [(batch, batch.state)] * (1 if mode else 2)
 
 
 def test_a_model_without_a_parameter_for_fractions_learns_where_none_are_given():
@@ -158,8 +158,9 @@ def test_the_network_of_fractions_has_an_optimizer_of_its_own():
 
 
 def test_the_target_network_is_asked_at_the_levels_of_the_trained_one():
-    policy, seen = make("FQF", target_update_freq=1), []
-    policy.register_forward_hook(lambda _, given, result: seen.append(result.fractions.taus))
+    policy = make("FQF", target_update_freq=1)
+    calls = forwarding(policy)
     policy.update(4, transitions())
+    seen = [call.result.fractions.taus for call in calls]
     assert len(seen) == 3
     assert torch.equal(seen[0], seen[1])

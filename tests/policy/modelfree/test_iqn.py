@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from distributional import make, transitions
-from policy.learners.given import calls_of
+from policy.given import calls_of, forwarding
 from rlfast.data import Batch
 from rlfast.policy.modelfree.iqn import IQNTrainingStats
 from rlfast.utils.net.common import Net, Recurrent
@@ -125,10 +125,10 @@ def test_a_network_of_ours_whose_forward_names_the_levels_is_given_them():
 
 
 def test_a_forward_of_ones_own_is_learned_through():
-    policy, seen = make("IQN", target_update_freq=1), []
-    policy.register_forward_hook(lambda _, given, result: seen.append(tuple(result.taus.shape)))
+    policy = make("IQN", target_update_freq=1)
+    calls = forwarding(policy)
     policy.update(4, transitions())
-    assert seen == [(4, 3), (4, 4), (4, 3)]
+    assert [tuple(call.result.taus.shape) for call in calls] == [(4, 3), (4, 4), (4, 3)]
 
 
 def test_networks_are_given_hidden_states_and_infos():
@@ -139,16 +139,16 @@ def test_networks_are_given_hidden_states_and_infos():
     batch.returns, batch.state = torch.zeros(2, 3), torch.ones(2, 1)
     policy.learn(batch)
     assert [call["state"] for call in calls] == ["before", batch.state]
-    assert [call["info"] for call in calls] == [infos, {}]
+    assert [call["info"] for call in calls] == [infos, infos]
 
 
 def test_a_forward_of_ones_own_is_given_the_sample():
-    policy, seen = make("IQN"), []
-    policy.register_forward_pre_hook(lambda _, given: seen.append(given))
+    policy = make("IQN")
+    calls = forwarding(policy)
     batch = Batch(obs=np.zeros((2, 4), np.float32), act=np.array([0, 1]), info={})
     batch.returns, batch.state = torch.zeros(2, 3), torch.ones(2, 1)
     policy.learn(batch)
-    assert seen == [(batch, batch.state)]
+    assert [call.args for call in calls] == [(batch, batch.state)]
 
 
 def test_levels_are_drawn_for_the_device_of_the_network():

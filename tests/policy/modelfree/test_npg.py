@@ -7,6 +7,7 @@ from torch.distributions import kl_divergence
 
 from rlfast.functional import Categorical
 from rlfast.policy import NPGPolicy
+from rlfast.policy.rollout import Minibatch
 
 
 class Fixed(nn.Module):
@@ -27,7 +28,7 @@ def test_a_step_by_hand():
     given = {"action_space": Discrete(2), "action_scaling": False, "dist_fn": Categorical}
     policy = NPGPolicy(actor=actor, critic=critic, optim=optim, optim_critic_iters=2, actor_step_size=0.7, **given)
     act, adv, returns = torch.tensor([0, 1]), torch.tensor([3.0, -1.0]), torch.tensor([2.0, 4.0])
-    losses = policy._gradient_step(torch.tensor([0, 1]), None, None, act, adv, returns)
+    losses = policy.gradient_step(Minibatch(torch.tensor([0, 1]), act, adv, returns))
     assert losses["actor_loss"].item() == pytest.approx(np.log(2) * (3 - 1) / 2)
     # gradient -+0.75 and -+0.25 along (1, -1), where the Fisher matrix, 0.125 (1, -1) (1, -1)', has the eigenvalue
     # 0.25; the second row's action 1 becomes less likely

@@ -8,6 +8,7 @@ from torch.distributions import Normal
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.functional import Categorical
 from rlfast.policy import PGPolicy
+from rlfast.policy.rollout import Minibatch
 
 
 class Fixed(nn.Module):
@@ -86,8 +87,8 @@ def test_returns_are_like_the_actor():
 
 def test_loss_and_step_by_hand():
     policy = make_pg()
-    columns = torch.tensor([0, 1]), torch.tensor([3.0, 1.0])
-    losses = policy._gradient_step(torch.tensor([0, 1]), None, None, *columns)
+    rows = Minibatch(torch.tensor([0, 1]), torch.tensor([0, 1]), returns=torch.tensor([3.0, 1.0]))
+    losses = policy.gradient_step(rows)
     assert losses["loss"].item() == pytest.approx(np.log(2) * (3 + 1) / 2)
     # half the return times one minus the probability, and minus the other's probability
     assert policy.actor.values.flatten().tolist() == pytest.approx([0.75, -0.75, -0.25, 0.25])
@@ -96,7 +97,7 @@ def test_loss_and_step_by_hand():
 def test_each_dimension_of_an_action_has_the_return_of_its_row():
     policy = make_pg(((0.0, 0.0), (0.0, 0.0)), dist_fn=lambda loc: Normal(loc, 1.0))
     acts = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    policy._gradient_step(torch.tensor([0, 1]), None, None, acts, torch.tensor([10.0, 100.0]))
+    policy.gradient_step(Minibatch(torch.tensor([0, 1]), acts, returns=torch.tensor([10.0, 100.0])))
     assert policy.actor.values.flatten().tolist() == pytest.approx([2.5, 5.0, 75.0, 100.0])  # return * act / 4
 
 

@@ -13,6 +13,7 @@ from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
 from rlfast.functional import gae
 from rlfast.policy import PPOPolicy
 from rlfast.policy.modelfree.ppo import PPOTrainingStats
+from rlfast.policy.rollout import Minibatch
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam
@@ -202,23 +203,20 @@ def by_hand(**options):
     optim = torch.optim.SGD([actor.values, critic.values], lr=1.0)
     options = {"action_space": Discrete(2), "advantage_normalization": False} | options
     policy = make_ppo(actor=actor, critic=critic, optim=optim, **options)
-    rows = {
-        "obs": torch.tensor([0, 1]),
-        "state": None,
-        "mask": None,
-        "act": torch.tensor([0, 1]),
-        "logp_old_B": torch.log(torch.tensor([0.5, 0.25])),  # ratios 1 and 2
-        "adv_B": torch.tensor([3.0, 1.0]),
-        "returns_B": torch.tensor([2.0, 4.0]),
-        "v_s_B": torch.tensor([1.0, 1.5]),
-    }
-    return policy, rows
+    return policy, Minibatch(
+        obs=torch.tensor([0, 1]),
+        act=torch.tensor([0, 1]),
+        logp_old=torch.log(torch.tensor([0.5, 0.25])),  # ratios 1 and 2
+        adv=torch.tensor([3.0, 1.0]),
+        returns=torch.tensor([2.0, 4.0]),
+        v_s=torch.tensor([1.0, 1.5]),
+    )
 
 
 class TestLearn:
     def test_losses_and_step_by_hand(self):
         policy, rows = by_hand()
-        loss, clip_loss, vf_loss, ent_loss, *_ = policy._gradient_step(*rows.values()).values()
+        loss, clip_loss, vf_loss, ent_loss, *_ = policy.gradient_step(rows).values()
         assert clip_loss.item() == pytest.approx(-(3.0 + 1.2) / 2)
         assert vf_loss.item() == pytest.approx((1.0 + 4.0) / 2)
         assert ent_loss.item() == pytest.approx(np.log(2))
@@ -230,34 +228,33 @@ class TestLearn:
     @pytest.mark.parametrize(("eps_clip", "clipped"), [(0.2, 1.7), (0.4, 1.9)])
     def test_value_clip(self, eps_clip, clipped):
         policy, rows = by_hand(value_clip=True, eps_clip=eps_clip)
-        vf_loss = policy._gradient_step(*rows.values())["vf_loss"]
+        vf_loss = policy.gradient_step(rows)["vf_loss"]
         assert vf_loss.item() == pytest.approx((1.0 + (4.0 - clipped) ** 2) / 2)  # the clipped error is the larger one
         assert policy.critic.values.flatten().tolist() == pytest.approx([1.5, 2.0])
 
     @pytest.mark.parametrize(("dual_clip", "objective"), [(None, -12.0), (1.5, -4.5)])
     def test_dual_clip(self, dual_clip, objective):
         policy, rows = by_hand(dual_clip=dual_clip)
-        rows["logp_old_B"] = torch.log(torch.tensor([0.5, 0.125]))  # ratios 1 and 4
-        rows["adv_B"] = torch.tensor([1.0, -3.0])
-        assert policy._gradient_step(*rows.values())["clip_loss"].item() == pytest.approx(-(1.0 + objective) / 2)
+        rows = rows._replace(logp_old=torch.tensor([0.5, 0.125]).log(), adv=torch.tensor([1.0, -3.0]))  # ratios 1 and 4
+        assert policy.gradient_step(rows)["clip_loss"].item() == pytest.approx(-(1.0 + objective) / 2)
 
     def test_normalized_advantages(self):
         policy, rows = by_hand(advantage_normalization=True)
-        clip_loss = policy._gradient_step(*rows.values())["clip_loss"]
+        clip_loss = policy.gradient_step(rows)["clip_loss"]
         unit = 1 / np.sqrt(2)
         assert clip_loss.item() == pytest.approx(-(unit - 2 * unit) / 2)
 
     @pytest.mark.pitfall("A9")
     def test_one_row_has_no_deviation(self):
         policy, rows = by_hand(advantage_normalization=True)
-        losses = policy._gradient_step(*(None if value is None else value[:1] for value in rows.values()))
+        losses = policy.gradient_step(Minibatch(*(None if value is None else value[:1] for value in rows)))
         assert losses["clip_loss"].item() == 0.0
         assert torch.isfinite(weights(policy)).all()
 
     def test_the_gradient_norm_is_that_of_both_networks(self):
         policy, rows = by_hand(max_grad_norm=0.5)
         before = weights(policy)
-        policy._gradient_step(*rows.values())
+        policy.gradient_step(rows)
         assert (weights(policy) - before).norm().item() == pytest.approx(0.5, rel=1e-4)
 
     @pytest.mark.parametrize(
@@ -269,14 +266,13 @@ class TestLearn:
         batch, indices = buffer.sample(0)
         done = policy.process_fn(batch, buffer, indices)
         parts = [*policy._minibatches(done, batch_size)]
-        assert [len(part[0]) for part in parts] == sizes
-        for column, name in enumerate(("obs", None, None, "act", "logp_old", "adv", "returns", "v_s")):
-            if name is not None:
-                rows = torch.cat([part[column] for part in parts]).reshape(80, -1)
-                assert sorted(rows.tolist()) == sorted(done[name].reshape(80, -1).tolist())
-        order = [done.adv.tolist().index(value) for part in parts for value in part[5].tolist()]
+        assert [len(part.obs) for part in parts] == sizes
+        for name in ("obs", *policy.columns):
+            rows = np.concatenate([getattr(part, name) for part in parts]).reshape(80, -1)
+            assert sorted(rows.tolist()) == sorted(np.asarray(done[name]).reshape(80, -1).tolist())
+        order = [done.adv.tolist().index(value) for part in parts for value in part.adv.tolist()]
         assert order != sorted(order)
-        assert torch.equal(torch.cat([part[6] for part in parts]), done.returns[order])
+        assert torch.equal(torch.cat([part.returns for part in parts]), done.returns[order])
 
     @pytest.mark.parametrize("head", HEADS)
     def test_a_whole_update(self, head):
@@ -423,7 +419,7 @@ def test_a_network_under_both_heads_is_asked_once_in_a_gradient_step(monkeypatch
     calls = []
     together = learned()
     assert len(calls) == 3 * 4
-    monkeypatch.setattr("rlfast.policy.learners.rollout_learner.shared_features", nullcontext)
+    monkeypatch.setattr("rlfast.policy.rollout.shared_features", nullcontext)
     calls.clear()
     apart = learned()
     assert len(calls) == 2 * 3 * 4

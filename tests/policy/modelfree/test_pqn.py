@@ -6,9 +6,10 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
+from policy.given import forwarding
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.policy import PQNPolicy
-from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.pqn import PQNTrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
@@ -113,44 +114,18 @@ def test_what_a_gradient_step_is_given():
     (sample,) = samples
     seen = (sample.obs, sample.act, sample.returns, sample.state.hidden)
     assert sorted(zip(*(one.tolist() for one in seen), strict=True)) == [(0, 1, 3.0, 20.0), (1, 0, 5.0, 30.0)]
-    assert (sample.batch, sample.weight, sample.is_due, sample.draws) == (None, None, False, ())
+    assert (sample.batch.obs is sample.obs, sample.weight, sample.is_due, sample.draws) == (True, 1.0, False, ())
 
 
 def test_a_forward_of_ones_own_is_given_the_minibatch():
-    policy, given = make(Sums(VALUES), actions=2), []
-    policy.register_forward_pre_hook(lambda _, args: given.append(args))
+    policy = make(Sums(VALUES), actions=2)
+    calls = forwarding(policy)
     batch = Batch(obs=np.array([0, 1]), act=np.array([1, 0]), returns=torch.tensor([3.0, 5.0]))
     batch.state, batch.info = Batch(hidden=torch.tensor([20.0, 30.0])), Batch(lives=np.array([2, 3]))
     policy.learn(batch, batch_size=1, repeat=1)
+    given = [call.args for call in calls]
     seen = sorted((part.obs.tolist(), part.info.lives.tolist(), state.hidden.tolist()) for part, state in given)
     assert seen == [([0], [2], [20.0]), ([1], [3], [30.0])]
-
-
-def test_observations_become_tensors_for_networks_that_are_known():
-    class Foreign(Net):
-        pass
-
-    heard, buffer = make(), rollout(policy_of_numbers(make()))
-    heard.register_forward_hook(lambda *_: None)
-    for policy, kind in ((make(), torch.Tensor), (heard, np.ndarray), (make(Foreign(4, 3, [8])), np.ndarray)):
-        batch = policy.process_fn(buffer.sample(0)[0], buffer, buffer.sample(0)[1])
-        assert (type(batch.obs), type(batch.obs_next)) == (kind, kind)
-        assert (batch.returns.dtype, batch.act.dtype) == (torch.float32, torch.int64)
-
-
-def test_observations_go_to_the_device_of_the_network():
-    policy, buffer = make(Net(4, 3, [8]).to("meta"), optim=None), rollout(policy_of_numbers(make()))
-    policy.next_value = lambda obs_next, state: torch.zeros(len(obs_next))
-    batch, indices = buffer.sample(0)
-    batch = policy.process_fn(batch, buffer, indices)
-    assert (batch.obs.device.type, batch.obs_next.device.type) == ("meta", "meta")
-
-
-def test_a_graph_does_not_leave_out_what_replaced_its_methods_later():
-    policy, buffer = make(compile=True), rollout(policy_of_numbers(make()))
-    policy.forward = policy.forward
-    with pytest.raises(ValueError, match="leave compile at False"):
-        policy.update(0, buffer, batch_size=32, repeat=1)
 
 
 def test_loss_and_step_by_hand():
@@ -195,9 +170,9 @@ def test_there_is_no_target_network():
     assert {name.split(".")[0] for name in policy.state_dict()} == {"model", "_extra_state"}
 
 
-def test_learning_goes_through_hooks():
-    quick, heard, calls = make(), make(), []
-    heard.register_forward_hook(lambda *_: calls.append(1))
+def test_learning_goes_through_an_override_of_forward():
+    quick, heard = make(), make()
+    calls = forwarding(heard)
     buffer = rollout(policy_of_numbers(make()))
     for policy in (quick, heard):
         policy.update(0, buffer, batch_size=32, repeat=2)

@@ -342,12 +342,12 @@ class TestLearn:
         batch.returns = torch.tensor([[3.0], [1.0]])
         if weight is not None:
             batch.weight = np.array(weight)
-        policy._draw = lambda rows: torch.full((rows, 1), noise)
+        policy.draw_noise = lambda rows: torch.full((rows, 1), noise)
         return policy.learn(batch), batch
 
     def test_target_by_hand(self, make_buffer):
         policy = by_hand(gamma=0.5, estimation_step=2)
-        policy._draw = lambda rows: torch.full((rows, 1), 0.5)
+        policy.draw_noise = lambda rows: torch.full((rows, 1), 0.5)
         buffer = make_buffer(8, steps=0)
         for t in range(3):
             flags = {"terminated": t == 2, "truncated": False}
@@ -361,7 +361,7 @@ class TestLearn:
     @pytest.mark.pitfall("F5")
     def test_targets_come_from_the_target_critics(self, make_buffer):
         policy = by_hand(gamma=0.5)
-        policy._draw = lambda rows: torch.full((rows, 1), 0.5)
+        policy.draw_noise = lambda rows: torch.full((rows, 1), 0.5)
         buffer = make_buffer(8, steps=0)
         buffer.add(obs=np.zeros(1), act=np.zeros(1), rew=1.0, obs_next=np.zeros(1), terminated=False, truncated=False)
         indices = np.arange(1)

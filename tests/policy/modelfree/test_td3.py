@@ -5,7 +5,7 @@ from gymnasium.spaces import Box, Discrete
 from continuous import OBS, Given, Line, assert_resumes_exactly, transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
 from rlfast.policy import TD3Policy
-from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.td3 import TD3TrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, Critic

@@ -9,6 +9,7 @@ from torch.distributions import Independent, Normal
 
 from rlfast.functional import DiagonalNormal
 from rlfast.policy import TRPOPolicy
+from rlfast.policy.rollout import Minibatch
 
 
 class Curved(nn.Module):
@@ -40,9 +41,8 @@ def step(advantages=(1.0, -1.0), **options):
     policy = TRPOPolicy(actor=Curved(), critic=critic, optim=optim, **given | options)
     act = torch.tensor([[11.0], [9.0]])
     logp_old = torch.full((2,), -0.5 - 0.5 * np.log(2 * np.pi), dtype=torch.float32)
-    losses = policy._gradient_step(
-        torch.zeros(2, 1), None, None, act, logp_old, torch.tensor(advantages), torch.zeros(2)
-    )
+    rows = Minibatch(torch.zeros(2, 1), act, torch.tensor(advantages), torch.zeros(2), logp_old=logp_old)
+    losses = policy.gradient_step(rows)
     return policy, {name: value.item() for name, value in losses.items()}
 
 
@@ -91,7 +91,7 @@ def test_a_step_must_stay_within_the_limit_and_be_better(kl, loss, size):
     tried = SimpleNamespace(direction=torch.tensor([0.8]), fisher_product=lambda direction: direction)
     tried.loss, tried.take = torch.tensor(1.0), lambda _: (torch.tensor(kl), torch.tensor(loss))
     policy.natural_step = lambda *_: tried
-    assert policy.actor_step(None, *torch.zeros(3, 2))["step_size"].item() == pytest.approx(size)
+    assert policy.actor_step(Minibatch(*torch.zeros(3, 2)))["step_size"].item() == pytest.approx(size)
 
 
 def test_a_loss_that_is_no_number_fails_as_well(monkeypatch):

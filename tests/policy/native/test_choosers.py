@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from policy.given import overriding
 from rlfast.data import Batch
 from rlfast.functional.distributions import Categorical
 from rlfast.policy import A2CPolicy, C51Policy, DQNPolicy, PGPolicy, QRDQNPolicy, RainbowPolicy
@@ -143,9 +144,6 @@ CHANGES = {
     "hook": lambda policy: policy.model.register_forward_hook(hook),
     "inner hook": lambda policy: policy.model.model.model[0].register_forward_pre_hook(hook),
     "hook of the policy": lambda policy: policy.register_forward_hook(hook),
-    "forward of the network": lambda policy: setattr(policy.model, "forward", policy.model.forward),
-    "forward of the policy": lambda policy: setattr(policy, "forward", policy.forward),
-    "values of the policy": lambda policy: setattr(policy, "compute_q_value", lambda logits, mask: -logits),
     "double": lambda policy: policy.double(),
     "layer": lambda policy: policy.model.model.model.append(nn.Dropout()),
     "norm": lambda policy: nn.utils.parametrizations.weight_norm(policy.model.model.model[0]),
@@ -160,6 +158,13 @@ def test_a_changed_policy_acts_by_torch(change):
     change(policy)
     with pytest.raises(NotNativeError):
         policy.native_chooser()
+
+
+@pytest.mark.parametrize("name", ["forward", "compute_q_value", "__call__"])
+def test_a_subclass_that_overrides_a_method_acts_by_torch(name):
+    policy = dqn()
+    with pytest.raises(NotNativeError, match=r"^Own does not act in Rust: it chooses actions by a method of its own$"):
+        overriding(policy, **{name: getattr(type(policy), name)}).native_chooser()
 
 
 def test_a_global_hook_and_autocast_are_noticed():
@@ -215,8 +220,8 @@ def test_a_policy_that_acts_in_rust_is_saved_and_copied_as_before():
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (partial(dqn, Louder), "Louder chooses actions by a method of its own"),
-        (partial(dqn, Valued), "Valued chooses actions by a method of its own"),
+        (partial(dqn, Louder), "Louder does not act in Rust: it chooses actions by a method of its own"),
+        (partial(dqn, Valued), "Valued does not act in Rust: it chooses actions by a method of its own"),
         (partial(pg, lambda probs: torch.distributions.Categorical(probs)), "dist_fn is not one of"),
         (partial(pg, softmax=False), "takes probabilities, and the actor has no softmax"),
     ],
@@ -277,7 +282,7 @@ def test_new_returns_and_new_noise_are_noticed():
 @pytest.mark.parametrize(
     ("make", "change"),
     [
-        (c51, lambda policy: setattr(policy, "compute_q_value", lambda logits, _: logits.sum(2))),
+        (c51, lambda policy: overriding(policy, compute_q_value=lambda _, logits, mask: logits.sum(2))),
         (partial(c51, softmax=False), lambda _: None),
         (qrdqn, lambda policy: setattr(policy.model, "softmax", True)),
         (qrdqn, lambda policy: setattr(policy, "num_quantiles", 10)),

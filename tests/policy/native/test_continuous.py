@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.distributions import Independent, Normal
 
+from policy.given import overriding
 from rlfast.data import Batch
 from rlfast.functional import DiagonalNormal
 from rlfast.policy import DDPGPolicy, ImitationPolicy, IQLPolicy, PPOPolicy, SACPolicy, TD3Policy
@@ -189,23 +190,9 @@ def test_means_and_deviations_are_those_of_torch(seed, hidden, heads, size, cond
         np.testing.assert_allclose(one, other, rtol=5e-6, atol=1e-6)
 
 
-class Louder(SACPolicy):
-    def forward(self, *args, **kwargs):
-        return super().forward(*args, **kwargs)
-
-
-class OtherHead(ActorProb):
-    def forward(self, *args, **kwargs):
-        return super().forward(*args, **kwargs)
-
-
 CHANGES = {
-    "forward of the policy": lambda policy: setattr(policy, "forward", policy.forward),
-    "noise of the policy": lambda policy: setattr(policy, "draw_normal", policy.draw_normal),
     "hook": lambda policy: policy.actor.sigma.register_forward_hook(lambda *_: None),
     "hook of the head": lambda policy: policy.actor.register_forward_hook(lambda *_: None),
-    "class of the actor": lambda policy: setattr(policy.actor, "__class__", OtherHead),
-    "class of the policy": lambda policy: setattr(policy, "__class__", Louder),
     "double": lambda policy: policy.double(),
 }
 
@@ -217,6 +204,13 @@ def test_a_changed_policy_acts_by_torch(change):
     change(policy)
     with pytest.raises(NotNativeError):
         policy.native_chooser()
+
+
+@pytest.mark.parametrize("name", ["forward", "draw_normal", "__call__"])
+def test_a_subclass_that_overrides_a_method_acts_by_torch(name):
+    policy = sac()
+    with pytest.raises(NotNativeError, match=r"^Own does not act in Rust: it chooses actions by a method of its own$"):
+        overriding(policy, **{name: getattr(type(policy), name)}).native_chooser()
 
 
 def test_a_method_that_makes_the_distribution_is_called():
@@ -235,14 +229,12 @@ def test_a_method_that_makes_the_distribution_is_called():
     "change",
     [
         lambda policy: setattr(policy, "dist_fn", wide),
-        lambda policy: setattr(policy.actor, "max_action", 1.0),
-        lambda policy: setattr(policy.actor, "_unbounded", True),
         lambda policy: setattr(policy.actor, "sigma_param", nn.Parameter(torch.ones(6, 1))),
         lambda policy: nn.init.ones_(policy.actor.sigma_param),
         lambda policy: setattr(policy, "actor", ActorProb(features(), 6)),
         lambda policy: policy.seed(11),
     ],
-    ids=["dist_fn", "bound", "unbounded", "parameter", "numbers", "actor", "seed"],
+    ids=["dist_fn", "parameter", "numbers", "actor", "seed"],
 )
 def test_other_parts_are_used_from_then_on(change):
     policy, obs, taken = ppo(), observations(20), []

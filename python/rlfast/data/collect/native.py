@@ -174,7 +174,7 @@ class NativeCollecting(HookCalls):
         if self._native_acting is False or self._state is not None or self._reports_steps or streams is None:
             raise NotNativeError("random actions are drawn in Python")
         policy: Any = self.policy
-        if not getattr(policy, "maps_no_action", False) or policy.is_replaced("map_action_inverse"):
+        if not getattr(policy, "maps_no_action", False):
             raise NotNativeError("the policy maps actions")
         self._check_whole_steps()
         return {"network": None, "uniform": streams}

@@ -101,10 +101,8 @@ class Stepping(BaseCollector):
         policy: Any = self.policy
         mapped = policy.map_action(act)
         shape = getattr(getattr(policy, "action_space", None), "shape", None)
-        if shape and getattr(mapped, "ndim", None) == len(shape):  # no axis for the environments
-            is_replaced = getattr(policy, "is_replaced", None)
-            if is_replaced is not None and not is_replaced("map_action"):
-                check_shape(mapped, policy.action_space, batch=True)
+        if shape and getattr(mapped, "ndim", None) == len(shape) and getattr(policy, "_maps_by_space", False):
+            check_shape(mapped, policy.action_space, batch=True)  # there is no axis for the environments
         return mapped
 
     def _receive(self) -> Rows:

@@ -20,7 +20,7 @@ from rlfast.utils.net.common import MLP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlfast.policy.learners.rollout_learner import TDistFn
+    from rlfast.policy.rollout import TDistFn
 
 P = TypeVar("P")
 

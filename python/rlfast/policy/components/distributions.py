@@ -12,8 +12,8 @@ _SEEDED = (Categorical, DiagonalNormal, MultiCategorical, SquashedNormal)
 
 
 def takes_a_tuple(dist_fn: Callable[..., Distribution]) -> bool:
-    """Return whether a function that makes a distribution takes the outputs of an actor as one tuple, as in versions
-    right after Tianshou 1.0, and not as separate arguments.
+    """Return whether a function that makes a distribution takes the outputs of an actor as one tuple, not as separate
+    arguments.
 
     :param dist_fn: takes a tuple if it has one parameter, or annotates its first parameter as a tuple.
     :return: True for one tuple, False for separate arguments.

@@ -1,63 +1,35 @@
-"""Target networks."""
+"""Steps of target networks towards the trained ones."""
 
-from copy import deepcopy
 from typing import Self
 from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import nn
 
+from rlfast.utils.torch_private import fast_step
 
-class LaggedNetworks(nn.Module):
-    """A module with target networks, which are always in evaluation mode and change only by :meth:`soft_update`."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lagged: list[nn.Module] = []
+@torch.no_grad()
+def soft_update(tgt: nn.Module, src: nn.Module, tau: float) -> None:
+    r"""Move a target network a step towards its source (Lillicrap et al., arXiv:1509.02971, algorithm 1).
 
-    def lagged_copy(self, source: nn.Module) -> nn.Module:
-        """Make a target network: a copy without gradients that stays in evaluation mode.
+    .. math:: \theta^- \leftarrow \theta^- + \tau\,(\theta - \theta^-)
 
-        :param source: the trained network.
-        :return: the copy.
-        """
-        target = deepcopy(source).eval().requires_grad_(False)
-        self._lagged.append(target)
-        return target
+    Buffers, such as the statistics of batch normalization, are copied. Each network keeps its dtype.
 
-    def train(self, mode: bool = True) -> Self:
-        """Set training or evaluation mode, except for the target networks.
-
-        :param mode: True for training mode.
-        :return: this module.
-        """
-        super().train(mode)
-        for target in self._lagged:
-            target.eval()
-        return self
-
-    @staticmethod
-    @torch.no_grad()
-    def soft_update(tgt: nn.Module, src: nn.Module, tau: float) -> None:
-        r"""Move a target network a step towards its source (Lillicrap et al., arXiv:1509.02971, algorithm 1).
-
-        .. math:: \theta^- \leftarrow \theta^- + \tau\,(\theta - \theta^-)
-
-        Buffers, such as the statistics of batch normalization, are copied. Each network keeps its dtype.
-
-        :param tgt: the target network, of the same structure as ``src``.
-        :param src: the trained network.
-        :param tau: size of the step, in [0, 1]; 1 copies the source.
-        :raises ValueError: for another ``tau``, or if the networks differ in structure or share a trained parameter.
-        """
-        if not 0 <= tau <= 1:
-            raise ValueError(f"tau must be in [0, 1], got {tau}")
-        pair = _Pair(tgt, src) if torch.compiler.is_compiling() else _pair_of(tgt, src)
-        both = zip(pair.sources, pair.targets, strict=True)
-        sources = [source if source.dtype is target.dtype else source.to(target.dtype) for source, target in both]
-        torch._foreach_lerp_(pair.targets, sources, tau)  # one call for all parameters
-        for target, source in pair.buffers:
-            target.copy_(source)
+    :param tgt: the target network, of the same structure as ``src``.
+    :param src: the trained network.
+    :param tau: size of the step, in [0, 1]; 1 copies the source.
+    :raises ValueError: for another ``tau``, or if the networks differ in structure or share a trained parameter.
+    """
+    if not 0 <= tau <= 1:
+        raise ValueError(f"tau must be in [0, 1], got {tau}")
+    pair = _Pair(tgt, src) if torch.compiler.is_compiling() else _pair_of(tgt, src)
+    both = zip(pair.sources, pair.targets, strict=True)
+    sources = [source if source.dtype is target.dtype else source.to(target.dtype) for source, target in both]
+    fast_step.lerp(pair.targets, sources, tau)
+    for target, source in pair.buffers:
+        target.copy_(source)
 
 
 class _Pair:

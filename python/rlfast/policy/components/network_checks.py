@@ -203,3 +203,17 @@ def check_output(actor: nn.Module, action_space: gym.Space[Any]) -> None:
             f"the actor gives {given} numbers, but {action_space} needs {wanted}; the space of one of several "
             "environments is their single_action_space or action_space[0]"
         )
+
+
+def check_stretching(actor: nn.Module, *, action_scaling: bool) -> None:
+    """Warn if actions would be stretched to the bounds of the Box twice.
+
+    :param actor: the actor, which may have ``max_action``.
+    :param action_scaling: whether the policy stretches actions.
+    """
+    bound = getattr(actor, "max_action", 1.0)
+    if action_scaling and abs(bound - 1.0) > 1e-5:
+        warn_user(
+            f"actions are stretched twice: by the actor, to max_action={bound}, and by action_scaling; give the "
+            "actor max_action=1, or set action_scaling to False and action_bound_method to None"
+        )

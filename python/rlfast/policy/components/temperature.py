@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -15,6 +15,8 @@ from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 
 class Alpha(nn.Module):
     """The temperature of soft actor-critic: the coefficient of the entropy in the objective."""
+
+    is_learned: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -28,6 +30,24 @@ class Alpha(nn.Module):
         :param value: at least 0; greater than 0 for a learned temperature.
         :raises ValueError: for another value.
         """
+
+    @property
+    def number(self) -> float | torch.Tensor:
+        """The temperature for people: a float if it is fixed, a tensor like ``log_alpha`` if it is learned."""
+        return self.value
+
+    @number.setter
+    def number(self, value: torch.Tensor | float) -> None:
+        self.assign(value)
+
+    def descend(self, log_prob: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Do one gradient step on a learned temperature (arXiv:1812.05905, equation 18).
+
+        :param log_prob: log-probabilities of actions of the policy, ``[B]``.
+        :return: ``alpha_loss`` before the step; nothing for a fixed temperature.
+        """
+        loss = self.learn(log_prob)
+        return {} if loss is None else {"alpha_loss": loss}
 
     @abstractmethod
     def learn(self, log_prob: torch.Tensor) -> torch.Tensor | None:
@@ -56,9 +76,19 @@ class FixedAlpha(Alpha):
         # not a buffer, as loading a checkpoint keeps the arguments of the constructor
         self._alpha = torch.tensor(float(alpha))
 
+    is_learned = False
+
     @property
     def value(self) -> torch.Tensor:
         return self._alpha
+
+    @property
+    def number(self) -> float:
+        return self._alpha.item()
+
+    @number.setter
+    def number(self, value: torch.Tensor | float) -> None:
+        self.assign(value)
 
     def assign(self, value: torch.Tensor | float) -> None:
         number = float(value)
@@ -160,60 +190,17 @@ def make_alpha(alpha: "float | Sequence[Any] | Alpha") -> Alpha:
     return AutoAlpha(*alpha) if isinstance(alpha, tuple | list) and len(alpha) == 3 else FixedAlpha(alpha)  # type: ignore[arg-type]
 
 
-class Temperature:
-    """Attributes of policies with a temperature."""
+class OfTemperature:
+    """An attribute of a policy that is one of its temperature.
 
-    temperature: Alpha
-    alpha_optim: torch.optim.Optimizer
+    :param name: the name of the attribute of the :class:`Alpha`.
+    """
 
-    def set_temperature(self, alpha: "float | Sequence[Any] | Alpha") -> None:
-        """Set the temperature, and ``alpha_optim`` if it is learned.
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-        :param alpha: see :func:`make_alpha`.
-        """
-        self.temperature = make_alpha(alpha)
-        if isinstance(self.temperature, AutoAlpha):
-            self.alpha_optim = self.temperature.optim
+    def __get__(self, policy: Any, kind: type) -> Any:
+        return self if policy is None else getattr(policy.temperature, self._name)
 
-    def adapt_temperature(self, log_prob: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Do one step for the temperature.
-
-        :param log_prob: of the actions that the policy chose, ``[B]``.
-        :return: ``alpha_loss`` before the step; nothing for a fixed temperature.
-        """
-        loss = self.temperature.learn(log_prob)
-        return {} if loss is None else {"alpha_loss": loss}
-
-    @property
-    def alpha(self) -> float | torch.Tensor:
-        """The present temperature: a float if it is fixed, a tensor like ``log_alpha`` if it is learned."""
-        value = self.temperature.value
-        return value if self.is_auto_alpha else value.item()
-
-    @alpha.setter
-    def alpha(self, value: float | torch.Tensor) -> None:
-        self.temperature.assign(value)
-
-    @property
-    def is_auto_alpha(self) -> bool:
-        """Whether the temperature is learned."""
-        return isinstance(self.temperature, AutoAlpha)
-
-    @property
-    def log_alpha(self) -> torch.Tensor:
-        """The logarithm of a learned temperature, which is the tensor of its optimizer."""
-        return self._learned_alpha().log_alpha
-
-    @property
-    def target_entropy(self) -> float:
-        """The target of the entropy, for a learned temperature."""
-        return self._learned_alpha().target_entropy
-
-    @target_entropy.setter
-    def target_entropy(self, value: float) -> None:
-        self._learned_alpha().target_entropy = float(value)
-
-    def _learned_alpha(self) -> AutoAlpha:
-        if not isinstance(self.temperature, AutoAlpha):
-            raise AttributeError("alpha is fixed: it has neither a logarithm nor a target")
-        return self.temperature
+    def __set__(self, policy: Any, value: Any) -> None:
+        setattr(policy.temperature, self._name, value)

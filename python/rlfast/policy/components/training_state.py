@@ -23,7 +23,7 @@ _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))  # attributes of every module:
 _SKIPPED = _MODULE_ATTRIBUTES | {
     *("_rng", "_torch_rng", "lr_scheduler"),  # they have their own entries in the state
     "agent_id",  # the weights of one agent may be loaded for another
-    *("_lagged", "_initial_values", "_networks_seen", "_sampled_weight", "updating"),
+    *("_lagged", "_initial_values", "_sampled_weight", "updating"),
 }
 _FOREIGN = sys.stdlib_module_names | {"torch", "numpy", "gymnasium", "envpool", "ray", "pettingzoo", "wandb"}
 _MAX_DEPTH = 6  # levels below the policy that are searched
@@ -169,14 +169,19 @@ def _is_key(key: Any) -> bool:
 
 
 def records_initial_values(construct: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a constructor of policies so that the outermost one records the initial values of the policy's state."""
+    """Decorate a constructor of policies so that the outermost one, at its end, calls ``completed`` and records the
+    initial values of the policy's state.
+    """
 
     @wraps(construct)
     def init(policy: Any, /, *args: Any, **kwargs: Any) -> None:
         outermost = "_initial_values" not in vars(policy)
+        for name in kwargs.keys() & {*type(policy).refused_options} if outermost else ():
+            raise TypeError(f"{type(policy).__name__}.__init__() got an unexpected keyword argument {name!r}")
         vars(policy).setdefault("_initial_values", {})
         construct(policy, *args, **kwargs)
         if outermost:
+            policy.completed()
             vars(policy)["_initial_values"] = {
                 place: _fingerprint(slot.value) for place, slot in find(policy).slots.items()
             }

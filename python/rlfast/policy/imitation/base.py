@@ -1,23 +1,23 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, cast
 
 import gymnasium as gym
 import torch
+from gymnasium.spaces import Box, Discrete
 from torch import nn
 from torch.nn import functional
 
-from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.replay_learner import Losses, ReplayLearner, Sample
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import ContinuousChooser
-from rlfast.utils.arguments.validation import validate_arguments
+from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.net.common import dtype_of
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 if TYPE_CHECKING:
     from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
@@ -34,7 +34,6 @@ class ImitationTrainingStats(TrainingStats):
 TImitationTrainingStats = TypeVar("TImitationTrainingStats", bound=ImitationTrainingStats)
 
 
-@replaceable("__call__", "forward")
 class ImitationPolicy(ReplayLearner):
     r"""Imitation of the actions of the data, also called behavioural cloning (Pomerleau 1991).
 
@@ -42,19 +41,11 @@ class ImitationPolicy(ReplayLearner):
         L = \frac1{BD} \sum \|\mu(s) - a\|^2 \quad \text{for continuous actions}, \qquad
         L = -\frac1B \sum \log \pi(a \mid s) \quad \text{for discrete ones}
 
-    If a subclass or an assignment replaces :meth:`forward`, or there are hooks, learning calls that method.
-
     :param actor: called as ``actor(obs, state=..., info=...)``; returns actions ``[B, size]``, or unnormalized
         log-probabilities ``[B, actions]`` of discrete ones, and the next hidden state.
     :param optim: an optimizer of ``actor``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
-    :param action_space: action space of one environment, a Box or a Discrete.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box. Default: False.
-    :param action_bound_method: how actions are bounded to [-1, 1] before that: ``"clip"`` (default), ``"tanh"``, or
-        None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a gradient step is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`rlfast.policy.BasePolicy`, and ``compile``; see :class:`DQNPolicy`.
     :raises ValueError: for another kind of action space, or an update that cannot be compiled.
 
     >>> from rlfast.data import Batch
@@ -69,21 +60,19 @@ class ImitationPolicy(ReplayLearner):
     learns_from_rewards = False
     learns_log_probs = True
     counts_from_zero = True
+    shortcuts: ClassVar[Shortcuts] = {"output": Shortcut(("__call__", "forward"), "_output_of_forward")}
 
-    @validate_arguments
     def __init__(
         self,
         *,
         actor: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        optim: OptionalOptimizer,
         action_space: gym.Space[Any],
-        observation_space: gym.Space[Any] | None = None,
         action_scaling: bool = False,
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[ReplayOptions],
     ) -> None:
-        if not isinstance(action_space, gym.spaces.Box | gym.spaces.Discrete):
+        if not isinstance(action_space, Box | Discrete):
             raise ValueError(f"imitation needs a Box or a Discrete action space, got {action_space}")
         check_networks(actor=actor)
         check_output(actor, action_space)
@@ -91,19 +80,12 @@ class ImitationPolicy(ReplayLearner):
             gamma=1.0,
             n_step=1,
             action_space=action_space,
-            observation_space=observation_space,
             action_scaling=action_scaling,
             action_bound_method=action_bound_method,
-            lr_scheduler=lr_scheduler,
+            **options,
         )
         self.actor = actor
         self.optim = make_optimizer(optim, actor.parameters())
-        self.compile_update(compile, actor)
-
-    @property
-    def acting_network(self) -> nn.Module:
-        """The actor."""
-        return self.actor
 
     def forward(
         self,
@@ -126,29 +108,32 @@ class ImitationPolicy(ReplayLearner):
         return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden}))
 
     def _make_chooser(self) -> Chooser:
-        names = self.methods_that_choose(ImitationPolicy)
         if self.action_type == "discrete":
-            return Chooser(self, names)
-        return ContinuousChooser(self, names, self.action_space.shape or ())
+            return Chooser(self)
+        return ContinuousChooser(self, self.action_space.shape or ())
+
+    def output(self, sample: Sample) -> torch.Tensor:
+        """Return the output of the actor: actions, or unnormalized log-probabilities of discrete ones.
+
+        :param sample: the sample.
+        """
+        info = info_of(sample.batch)
+        return cast("torch.Tensor", self.actor(inner_obs(sample.obs), state=sample.state, info=info)[0])
+
+    def _output_of_forward(self, sample: Sample) -> torch.Tensor:
+        """Return the result of an overridden :meth:`forward`; see :meth:`output`."""
+        result = self(sample.batch, sample.state)
+        return cast("torch.Tensor", result.logits if self.action_type == "discrete" else result.act)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, None]:
         """Do one gradient step on the distance from the actions of the data, which need no priorities."""
-        if self.must_call_forward():
-            result = self.call_forward(sample.obs, sample.state, sample.batch)
-            output = result.logits if self.action_type == "discrete" else result.act
-        else:
-            output = self.actor(inner_obs(sample.obs), state=sample.state, info={})[0]
+        output = self.output(sample)
         if self.action_type == "discrete":
             loss = functional.cross_entropy(legal_values(output, action_mask(sample.obs)), sample.act.flatten())
         else:
             loss = functional.mse_loss(output.reshape(sample.act.shape), sample.act)
         descend(loss, self.optim)
         return {"loss": loss.detach()}, None
-
-    def inputs(self, obs: Any) -> Any:
-        """Return observations as tensors; foreign networks get them as buffers return them."""
-        known = self._compiled is not None or self._known_networks(self.actor)
-        return to_torch(obs, device=self._device) if known else obs
 
     @property
     def _dtype(self) -> torch.dtype:

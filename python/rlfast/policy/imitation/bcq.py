@@ -1,7 +1,6 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
-import gymnasium as gym
 import torch
 from gymnasium.spaces import Box
 from torch import nn
@@ -9,11 +8,10 @@ from torch import nn
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.offline import autoencoder_loss, softened_minimum
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.critics import Critics
-from rlfast.policy.learners.replay_learner import Losses, ReplayLearner, Sample
+from rlfast.policy.critics import q_values, twin_critics
+from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.net.continuous import VAE
@@ -36,8 +34,7 @@ class BCQTrainingStats(TrainingStats):
 TBCQTrainingStats = TypeVar("TBCQTrainingStats", bound=BCQTrainingStats)
 
 
-@replaceable("__call__", "forward")
-class BCQPolicy(Critics, ReplayLearner):
+class BCQPolicy(ReplayLearner):
     r"""Batch-constrained Q-learning, from fixed data (Fujimoto, Meger and Precup, arXiv:1812.02900, algorithm 1).
 
     .. math::
@@ -62,24 +59,15 @@ class BCQPolicy(Critics, ReplayLearner):
     :param lmbda: weight of the smaller of the two critics' values, :math:`\lambda`, in [0, 1]. Default: 0.75.
     :param forward_sampled_times: number of actions of which the policy takes the best. Default: 100.
     :param num_sampled_action: number of generated actions in a target, n. Default: 10.
-    :param observation_space: see :class:`TD3BCPolicy`.
-    :param lr_scheduler: see :class:`TD3BCPolicy`.
-    :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box. Default: False.
-    :param action_bound_method: ``"clip"`` (default), ``"tanh"`` or None.
     :param vae_optim: optimizes ``vae``: an optimizer, a factory, or None for a policy that only acts.
     :param critic_optim: an optimizer of ``critic``, or a factory.
     :param critic2_optim: optimizes ``critic2``, likewise; None for one like ``critic_optim``.
-    :param compile: whether to compile the update into one graph. Default: False.
+    :param options: of :class:`rlfast.policy.BasePolicy`, and ``compile``; see :class:`DQNPolicy`.
     :raises ValueError: for a value out of range, or another kind of action space.
     """
 
     stats_class = BCQTrainingStats
     learns_from_returns = False  # targets are made by the autoencoder after its step
-    critic_names = ("critic", "critic2")
-    lagged_names = ("critic", "critic2", "actor_perturbation")
-    lagged_suffix = "_target"
-    critic_target: nn.Module
-    critic2_target: nn.Module
 
     @validate_arguments
     def __init__(
@@ -100,26 +88,30 @@ class BCQPolicy(Critics, ReplayLearner):
         lmbda: UnitFloat = 0.75,
         forward_sampled_times: PositiveInt = 100,
         num_sampled_action: PositiveInt = 10,
-        observation_space: gym.Space[Any] | None = None,
         action_scaling: bool = False,
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[ReplayOptions],
     ) -> None:
         if not isinstance(action_space, Box):
             raise ValueError(f"BCQ needs a Box action space, got {action_space}; DiscreteBCQPolicy takes a Discrete")
         check_networks(actor_perturbation=actor_perturbation, vae=vae)
-        bounds = {"action_scaling": action_scaling, "action_bound_method": action_bound_method}
-        spaces = {"action_space": action_space, "observation_space": observation_space}
-        super().__init__(gamma=gamma, n_step=1, lr_scheduler=lr_scheduler, **spaces, **bounds)
+        super().__init__(
+            gamma=gamma,
+            n_step=1,
+            action_space=action_space,
+            action_scaling=action_scaling,
+            action_bound_method=action_bound_method,
+            **options,
+        )
         self.device, self.tau, self.lmbda = device, tau, lmbda
         self.forward_sampled_times, self.num_sampled_action = forward_sampled_times, num_sampled_action
         self.actor_perturbation, self.vae = actor_perturbation, vae
         self.actor_perturbation_target = self.lagged_copy(actor_perturbation)
         self.actor_perturbation_optim = make_optimizer(actor_perturbation_optim, actor_perturbation.parameters())
         self.vae_optim = make_optimizer(vae_optim, vae.parameters())
-        self.add_critics(critic, critic_optim, critic2, critic2_optim)
-        self.compile_update(compile, actor_perturbation, vae, critic, self.critic2)
+        twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
+        self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
+        self.critic_target, self.critic2_target = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
 
     @property
     def acting_network(self) -> nn.Module:
@@ -148,25 +140,43 @@ class BCQPolicy(Critics, ReplayLearner):
         return self._draw(rows), self._draw(many).clamp(-0.5, 0.5), self._draw(rows).clamp(-0.5, 0.5)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for the autoencoder, each critic, the moving network and the target networks."""
-        noise, latent_next, latent = sample.draws or self.draw_step(len(sample.act))
+        """Do one step for the autoencoder, each critic, the moving network and the target networks (algorithm 1)."""
+        noise, latent_next, latent = sample.draws
         obs, act = sample.obs, sample.act.flatten(1)
         reconstruction, mean, std = self.vae(obs, act, noise)
         vae_loss = autoencoder_loss(reconstruction, act, mean, std)
         descend(vae_loss, self.vae_optim)
+
         with torch.no_grad():
             many = sample.obs_next.repeat_interleave(self.num_sampled_action, dim=0)
             moved = self.actor_perturbation_target(many, self.vae.decode(many, latent_next))
-            q1_N, q2_N = self.critic_values(many, moved, old=True)
+            q1_N, q2_N = (q_values(critic, many, moved) for critic in (self.critic_target, self.critic2_target))
             value_B = softened_minimum(q1_N, q2_N, self.lmbda).reshape(len(act), -1).amax(dim=1)  # equation 13
-            returns = self.returns_of(sample, value_B)
+            returns_B = sample.bootstrapped(value_B)
             sampled = self.vae.decode(obs, latent)
-        (critic1_loss, critic2_loss), error_B = self.regress(sample._replace(returns=returns, act=act))
+
+        losses, errors = {"vae_loss": vae_loss.detach()}, []
+        for name, critic, optim in (
+            ("critic1_loss", self.critic, self.critic_optim),
+            ("critic2_loss", self.critic2, self.critic2_optim),
+        ):
+            error_B = returns_B - q_values(critic, obs, act)
+            critic_loss = (sample.weight * error_B.square()).mean()
+            descend(critic_loss, optim)
+            losses[name] = critic_loss.detach()
+            errors.append(error_B.detach())
+
         actor_loss = -self.critic(obs, self.actor_perturbation(obs, sampled)).mean()  # equation 14
         descend(actor_loss, self.actor_perturbation_optim)
+        losses["actor_loss"] = actor_loss.detach()
         self.sync_weight()
-        losses = {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
-        return {**losses, "actor_loss": actor_loss.detach(), "vae_loss": vae_loss.detach()}, error_B
+        return losses, (errors[0] + errors[1]) / 2
+
+    def sync_weight(self) -> None:
+        """Move the target networks a step towards the trained ones."""
+        self.soft_update(self.critic_target, self.critic, self.tau)
+        self.soft_update(self.critic2_target, self.critic2, self.tau)
+        self.soft_update(self.actor_perturbation_target, self.actor_perturbation, self.tau)
 
     def inputs(self, obs: Any) -> Any:
         """Return observations as tensors."""

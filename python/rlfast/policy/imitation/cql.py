@@ -1,29 +1,34 @@
+import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 
-import gymnasium as gym
+import numpy as np
 import torch
-from gymnasium.spaces import Box
 from torch import nn
 
-from rlfast.exploration import BaseNoise
-from rlfast.functional.losses import soft_value, squared_loss
+from rlfast.data import Batch, to_numpy, to_torch
+from rlfast.functional.distributions import SquashedNormal
+from rlfast.functional.losses import soft_value
 from rlfast.functional.offline import conservative_gap
-from rlfast.policy.base import TLearningRateScheduler
-from rlfast.policy.components.temperature import Alpha
-from rlfast.policy.learners.continuous.conservative_learner import ConservativeLearner
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.components.batches import as_batch
+from rlfast.policy.components.memory.sequences import actor_output
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.critics import q_values, twin_critics
 from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
+from rlfast.policy.replay import Losses, Sample
+from rlfast.policy.soft import SoftLearner, SoftOptions
 from rlfast.utils.arguments.validation import (
     FiniteFloat,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    UnitFloat,
     validate_arguments,
 )
 from rlfast.utils.optim import OptionalOptimizer, descend
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
 
 
 @dataclass(kw_only=True)
@@ -38,8 +43,12 @@ class CQLTrainingStats(SACTrainingStats):
 TCQLTrainingStats = TypeVar("TCQLTrainingStats", bound=CQLTrainingStats)
 
 
+_CALIBRATION = "calibration_returns"
+_IS_CALIBRATED = "has_calibration_return"  # False in rows that are added later, whose return the buffer fills with 0
+
+
 @SACPolicy.register
-class CQLPolicy(ConservativeLearner):
+class CQLPolicy(SoftLearner):
     r"""Conservative Q-learning, from fixed data (Kumar et al., arXiv:2006.04779, with importance sampling, appendix F).
 
     Actor, targets and temperature are those of :class:`SACPolicy`; the loss of a critic is
@@ -52,7 +61,6 @@ class CQLPolicy(ConservativeLearner):
     :math:`\alpha'` rises while the penalty is above :math:`\tau` (equation 30). If ``calibrated``, values of the
     policy's actions count as at least the return of the data from s on (Cal-QL, arXiv:2303.05479, equation 5.1).
 
-    :param actor: returns means and standard deviations before squashing; see :class:`SACPolicy`.
     :param cql_alpha_lr: step size of Adam for :math:`\log \alpha'`. Default: 1e-4.
     :param cql_weight: weight of the penalty, w. Default: 1.
     :param temperature: T, above 0; ``alpha`` is the temperature of soft actor-critic. Default: 1.
@@ -70,34 +78,31 @@ class CQLPolicy(ConservativeLearner):
         of the data's actions; its loss is :meth:`calc_imitation_loss`, of the authors' code. Default: 0.
     :param calibrated: see above. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
     :param device: has no effect: the device is that of the networks.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :param critic: as in :class:`SACPolicy`.
     :param critic_optim: as in :class:`SACPolicy`.
     :param critic2: as in :class:`SACPolicy`.
     :param critic2_optim: as in :class:`SACPolicy`.
-    :param alpha: as in :class:`SACPolicy`.
-    :param deterministic_eval: as in :class:`SACPolicy`.
+    :param options: of :class:`~rlfast.policy.soft.SoftLearner`.
     :raises ValueError: see :class:`SACPolicy`; or bounds are in the wrong order.
     """
 
     stats_class = CQLTrainingStats
+    learns_from_returns = False  # targets are made by the actor after its step
+    shortcuts: ClassVar[Shortcuts] = {
+        "_sample_many": Shortcut(("__call__", "forward"), "_sample_many_of_forward"),
+        "calc_imitation_loss": Shortcut(("__call__", "forward"), "_imitation_loss_of_forward"),
+    }
 
     @validate_arguments
     def __init__(
         self,
         *,
-        actor: nn.Module,
-        actor_optim: OptionalOptimizer,
         critic: nn.Module,
         critic_optim: OptionalOptimizer,
-        action_space: "Box[Any]",
         critic2: nn.Module | None = None,
         critic2_optim: OptionalOptimizer = None,
         cql_alpha_lr: NonNegativeFloat = 1e-4,
         cql_weight: NonNegativeFloat = 1.0,
-        tau: UnitFloat = 0.005,
-        gamma: UnitFloat = 0.99,
-        alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
         temperature: PositiveFloat = 1.0,
         with_lagrange: bool = True,
         lagrange_threshold: FiniteFloat = 10.0,
@@ -111,73 +116,226 @@ class CQLPolicy(ConservativeLearner):
         backup_entropy: bool = True,
         imitation_steps: NonNegativeInt = 0,
         device: str | torch.device = "cpu",
-        estimation_step: PositiveInt = 1,
-        exploration_noise: BaseNoise | Literal["default"] | None = None,
-        deterministic_eval: bool = True,
-        action_scaling: bool = True,
-        action_bound_method: Literal["clip"] | None = "clip",
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[SoftOptions],
     ) -> None:
         if not (min_action < max_action and alpha_min <= alpha_max):
             raise ValueError(f"bounds must rise, got {min_action}, {max_action} of actions, {alpha_min}, {alpha_max}")
-        super().__init__(
-            actor=actor,
-            actor_optim=actor_optim,
-            tau=tau,
-            gamma=gamma,
-            estimation_step=estimation_step,
-            exploration_noise=exploration_noise,
-            action_space=action_space,
-            observation_space=observation_space,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            lr_scheduler=lr_scheduler,
-        )
-        self.add_critics(critic, critic_optim, critic2, critic2_optim)
-        self.set_temperature(alpha)
-        self.deterministic_eval, self.device = deterministic_eval, device
+        super().__init__(**options)
+        twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
+        self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
+        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
         self.cql_temperature, self.cql_weight, self.clip_grad = temperature, cql_weight, clip_grad
         self.with_lagrange, self.lagrange_threshold = with_lagrange, lagrange_threshold
+        self.device = device
         self.cql_log_alpha = nn.Parameter(torch.zeros(1, device=self._device))
         self.cql_alpha_optim = torch.optim.Adam([self.cql_log_alpha], lr=cql_alpha_lr)
         self.min_action, self.max_action, self.num_repeat_actions = min_action, max_action, num_repeat_actions
         self.alpha_min, self.alpha_max, self.calibrated = alpha_min, alpha_max, calibrated
         self.backup_entropy, self.imitation_steps = backup_entropy, imitation_steps
-        self.extra_names = ("calibration_returns",) if calibrated else ()
-        self.compile_update(compile, actor, critic, self.critic2)
+        self.extra_names = (_CALIBRATION,) if calibrated else ()
+
+    def is_due(self) -> bool:
+        """Return whether the actor imitates in the next gradient step."""
+        return self._iter < self.imitation_steps
+
+    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
+        """Draw the noise of the actor's and the targets' actions, uniform actions, and the noise of the policy's."""
+        many = rows * self.num_repeat_actions
+        first = self.draw_noise(rows), self.draw_noise(rows)
+        size = (many, math.prod(self._act_shape))
+        uniform = torch.rand(size, dtype=self._dtype, generator=self._torch_rng).to(self._device)
+        uniform = uniform * (self.max_action - self.min_action) + self.min_action
+        return (*first, uniform, self.draw_noise(many), self.draw_noise(many))
+
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+        """Draw nothing: the noise of the targets' actions is drawn with the others."""
+        return ()
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the actor, the temperature, the multiplier, each critic and the target critics."""
-        noise, noise_next, *draws = sample.draws or self.draw_step(len(sample.act))
+        noise, noise_next, *draws = sample.draws
         if sample.is_due:
-            actor_loss, log_prob = self.calc_imitation_loss(sample.obs, sample.act, noise)
+            actor_loss, log_prob_B1 = self.calc_imitation_loss(sample.obs, sample.act, noise)
         else:
-            actor_loss, log_prob = self.calc_actor_loss(sample.obs, noise)
+            actor_loss, log_prob_B1 = self.calc_actor_loss(sample.obs, noise)
         descend(actor_loss, self.actor_optim)
-        losses = {"actor_loss": actor_loss.detach(), **self.adapt_temperature(log_prob.flatten())}
+        losses = {"actor_loss": actor_loss.detach(), **self.temperature.descend(log_prob_B1.flatten())}
         losses["alpha"] = self.temperature.value.reshape(())
+
         with torch.no_grad():
-            act, log_prob = self.actor_pred(sample.obs_next, noise_next)
-            q1_B, q2_B = self.critic_values(sample.obs_next, act, old=True)
+            act_next, log_prob_B1 = self.actor_pred(sample.obs_next, noise_next)
+            q1_B, q2_B = self._values(sample.obs_next, act_next, self.critic_old, self.critic2_old)
             alpha = self.temperature.value if self.backup_entropy else 0.0
-            returns = self.returns_of(sample, soft_value(q1_B, q2_B, log_prob.flatten(), alpha))
-        q_B = self.critic_values(sample.obs, sample.act)
+            returns_B = sample.bootstrapped(soft_value(q1_B, q2_B, log_prob_B1.flatten(), alpha))
+
+        q_B = self._values(sample.obs, sample.act)
         sampled_BN = self.sampled_values(sample, *draws)
-        pairs = zip(sampled_BN, q_B, strict=True)
-        gaps = [self.cql_weight * conservative_gap(*pair, self.cql_temperature) for pair in pairs]
-        if self.with_lagrange:
+        gaps = [
+            self.cql_weight * conservative_gap(all_BN, data_B, self.cql_temperature)  # equation 4
+            for all_BN, data_B in zip(sampled_BN, q_B, strict=True)
+        ]
+        if self.with_lagrange:  # equation 30
             multiplier = self.cql_log_alpha.exp().clamp(self.alpha_min, self.alpha_max).squeeze()
             excess = [gap - self.lagrange_threshold for gap in gaps]
             alpha_loss = -multiplier * (excess[0] + excess[1]).detach() / 2
             gaps = [multiplier.detach() * one for one in excess]
             descend(alpha_loss, self.cql_alpha_optim)
             losses |= {"cql_alpha": multiplier.detach(), "cql_alpha_loss": alpha_loss.detach()}
-        errors = [returns - q for q in q_B]
+
+        errors = [returns_B - q for q in q_B]
         for number, (error_B, gap) in enumerate(zip(errors, gaps, strict=True)):
-            loss = squared_loss(error_B, sample.weight) + gap
-            descend(loss, self.critic2_optim if number else self.critic_optim, self.clip_grad)
-            losses[f"critic{number + 1}_loss"] = loss.detach()
+            critic_loss = (sample.weight * error_B.square()).mean() + gap
+            descend(critic_loss, self.critic2_optim if number else self.critic_optim, self.clip_grad)
+            losses[f"critic{number + 1}_loss"] = critic_loss.detach()
         self.sync_weight()
         return losses, ((errors[0] + errors[1]) / 2).detach()
+
+    def sync_weight(self) -> None:
+        """Move the target critics a step towards the trained ones."""
+        self.soft_update(self.critic_old, self.critic, self.tau)
+        self.soft_update(self.critic2_old, self.critic2, self.tau)
+
+    # -- parts of the losses -------------------------------------------------------------------------------------------
+
+    def actor_pred(self, obs: Any, noise: torch.Tensor, *, repeats: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return random actions, and their log-probabilities ``[N, 1]``.
+
+        :param obs: observations, ``[B, ...]``.
+        :param noise: standard normal numbers, ``[N, size]``.
+        :param repeats: number of actions at each observation, which follow each other: N = B * repeats. Default: 1.
+        """
+        act, log_prob_N = self.sample(obs, noise) if repeats == 1 else self._sample_many(obs, noise, repeats)
+        return act.reshape(-1, *self._act_shape), log_prob_N.reshape(-1, 1)
+
+    def _sample_many(self, obs: Any, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return several actions at each observation, for all of which the actor is computed once."""
+        mean, std = (one[:, None] for one in actor_output(self.actor, obs, None, {}))
+        return SquashedNormal(mean, std).with_log_prob(noise.reshape(len(mean), repeats, -1))
+
+    def _sample_many_of_forward(self, obs: Any, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.sample(_repeated(obs, repeats), noise)
+
+    def calc_actor_loss(self, obs: Any, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of the actor, as of SAC, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`."""
+        act, log_prob = self.actor_pred(obs, noise)
+        q1_B, q2_B = self._values(obs, act)
+        return -soft_value(q1_B, q2_B, log_prob.flatten(), self.temperature.value).mean(), log_prob
+
+    def calc_imitation_loss(
+        self, obs: Any, act_data: torch.Tensor, noise: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return the loss of an actor that imitates, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`.
+
+        .. math:: \frac1B \sum \alpha \log\pi(a \mid s) - \log\pi(\hat a \mid s), \quad a \sim \pi
+
+        :param obs: observations.
+        :param act_data: the actions of the data, ``[B, ...]``.
+        """
+        dist = SquashedNormal(*actor_output(self.actor, obs, None, {}))
+        log_prob_B = dist.with_log_prob(noise)[1]
+        loss_B = self.temperature.value * log_prob_B - dist.log_prob(act_data.flatten(1).to(log_prob_B.dtype))
+        return loss_B.mean(), log_prob_B[:, None]
+
+    def _imitation_loss_of_forward(
+        self,
+        obs: Any,
+        act_data: torch.Tensor,
+        noise: torch.Tensor,  # noqa: ARG002 (forward draws its own)
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of an overridden :meth:`forward`; see :meth:`calc_imitation_loss`."""
+        result = self(as_batch(obs))
+        log_prob_B = result.log_prob.flatten()
+        loss_B = self.temperature.value * log_prob_B - result.dist.log_prob(act_data.flatten(1).to(log_prob_B.dtype))
+        return loss_B.mean(), log_prob_B[:, None]
+
+    def sampled_values(self, sample: Sample, *draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return values of sampled actions less their log-probabilities, by each critic, ``[B, 3 n]`` (appendix F).
+
+        :param sample: the transitions.
+        :param draws: uniform actions, and the noise of actions at the observations and at the next ones.
+        """
+        many = self.num_repeat_actions
+        obs = _repeated(sample.obs, many)
+        lowest_N = _repeated(sample.extras[0].to(self._dtype), many) if self.calibrated else None
+        uniform, noise, noise_next = draws
+        parts = (
+            self.calc_random_values(obs, uniform.reshape(-1, *self._act_shape)),
+            self.calc_pi_values(sample.obs, obs, noise, lowest_N=lowest_N),
+            self.calc_pi_values(sample.obs_next, obs, noise_next, lowest_N=lowest_N),
+        )
+        q1_BN, q2_BN = (torch.cat([part[critic].reshape(-1, many) for part in parts], dim=1) for critic in (0, 1))
+        return q1_BN, q2_BN
+
+    def calc_random_values(self, obs: Any, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return values of uniform actions less their log-probability, by each critic, ``[N, 1]``.
+
+        :param obs: observations, ``[N, ...]``.
+        :param act: the actions, ``[N, ...]``.
+        """
+        log_prob = -math.prod(self._act_shape) * math.log(self.max_action - self.min_action)
+        q1_N, q2_N = self._values(obs, act)
+        return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob
+
+    def calc_pi_values(
+        self, obs_pi: Any, obs_to_pred: Any, noise: torch.Tensor, lowest_N: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return values of the policy's actions less their log-probabilities, by each critic, ``[N, 1]``.
+
+        :param obs_pi: the observations at which the policy acts: as many as ``obs_to_pred``, or fewer with several
+            actions each.
+        :param obs_to_pred: the observations at which the actions are rated, ``[N, ...]``.
+        :param noise: see :meth:`actor_pred`.
+        :param lowest_N: the least values (arXiv:2303.05479, equation 5); None for no bound.
+        """
+        with torch.no_grad():
+            act, log_prob = self.actor_pred(obs_pi, noise, repeats=len(obs_to_pred) // len(obs_pi))
+        q1_N, q2_N = self._values(obs_to_pred, act)
+        if lowest_N is not None:
+            q1_N, q2_N = torch.maximum(q1_N, lowest_N), torch.maximum(q2_N, lowest_N)
+        return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob
+
+    def _values(self, obs: Any, act: torch.Tensor, *critics: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the values of actions by two critics, the trained ones by default, ``[N]`` each."""
+        first, second = critics or (self.critic, self.critic2)
+        return q_values(first, obs, act), q_values(second, obs, act)
+
+    # -- calibration ---------------------------------------------------------------------------------------------------
+
+    def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
+        """Add, if the policy is calibrated, the column ``calibration_returns``, the return from each row on, and
+        ``has_calibration_return``, which is True.
+
+        :param buffer: the buffer with the data. Rows that are added later have no such return.
+        :return: the same buffer.
+        """
+        if self.calibrated:
+            indices = buffer.sample_indices(0)
+            flags = {name: getattr(buffer, name)[indices] for name in ("rew", "terminated", "truncated")}
+            returns, _ = self.compute_episodic_return(Batch(**flags), buffer, indices, gamma=self.gamma, gae_lambda=1.0)
+            buffer.set_array_at_key(returns.astype(np.float32), _CALIBRATION, indices)
+            buffer.set_array_at_key(np.ones(len(indices), bool), _IS_CALIBRATED, indices)
+        return buffer
+
+    def process_fn(self, batch: Any, buffer: Any, indices: Any) -> Any:
+        """Add sums of rewards and what follows them; see :meth:`ReplayLearner.process_fn`.
+
+        :raises ValueError: if the policy is calibrated, and rows have no returns to calibrate by.
+        """
+        if self.calibrated and (_CALIBRATION not in batch or not np.all(to_numpy(batch.get(_IS_CALIBRATED, True)))):
+            raise ValueError(
+                "calibrated=True needs the returns of the rows, which policy.process_buffer(buffer) adds and "
+                "OfflineTrainer does at its construction; give calibrated=False for rows that are collected later"
+            )
+        return super().process_fn(batch, buffer, indices)
+
+    def inputs(self, obs: Any) -> Any:
+        """Return observations as tensors."""
+        return to_torch(obs, device=self._device)
+
+
+def _repeated(rows: Any, repeats: int) -> Any:
+    """Return rows with copies of each after it, ``[B * repeats, ...]``.
+
+    :param rows: a tensor, or a ``Batch`` of tensors, ``[B, ...]``.
+    """
+    return rows[torch.arange(len(rows)).repeat_interleave(repeats)]

@@ -1,8 +1,7 @@
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
 
-import gymnasium as gym
 import torch
 from torch import nn
 from torch.nn import functional
@@ -10,19 +9,20 @@ from torch.nn import functional
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import huber_loss, td_error
 from rlfast.functional.offline import likely_actions
-from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.batches import as_batch, info_of
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.discrete.q_learner import QLearner, network_output, output_of_actions
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
+from rlfast.policy.q_learner import QLearner, QOptions, network_output, output_of_actions
+from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 if TYPE_CHECKING:
     from rlfast.data.types import ImitationBatchProtocol, ObsBatchProtocol
+
 
 float_info = torch.finfo(torch.float32)
 INF = float_info.max
@@ -43,7 +43,6 @@ TDiscreteBCQTrainingStats = TypeVar("TDiscreteBCQTrainingStats", bound=DiscreteB
 
 
 @DQNPolicy.register
-@replaceable("__call__", "forward")
 class DiscreteBCQPolicy(QLearner):
     r"""Batch-constrained Q-learning, from fixed data with discrete actions (Fujimoto et al., arXiv:1910.01708).
 
@@ -60,21 +59,21 @@ class DiscreteBCQPolicy(QLearner):
         with ``model``.
     :param optim: an optimizer of both networks, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
         that only acts.
-    :param action_space: action space of one environment, a Discrete.
-    :param discount_factor: discount of future rewards, in [0, 1]. Default: 0.99.
-        :class:`DQNPolicy` has the arguments that are not here.
     :param target_update_freq: number of gradient steps between copies to the target network, at least 1. Default: 8000.
     :param eval_eps: probability of random actions where collectors ask for noise, in [0, 1). Default: 0.001.
     :param unlikely_action_threshold: :math:`\tau`, in [0, 1). Default: 0.3.
     :param imitation_logits_penalty: c, 0 or more. Default: 0.01.
-    :param reward_normalization: must be False.
     :param is_double: has no effect, as ``clip_loss_grad``: see the formulas.
     :param clip_loss_grad: as in :class:`DQNPolicy`.
-    :param compile: as in :class:`DQNPolicy`.
+    :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.
     """
 
     stats_class = DiscreteBCQTrainingStats
+    shortcuts: ClassVar[Shortcuts] = {
+        "outputs": Shortcut(("__call__", "forward"), "_outputs_of_forward"),
+        "likely_actions": Shortcut(("__call__", "forward"), "_greedy_actions_of_forward"),
+    }
 
     @validate_arguments
     def __init__(
@@ -82,20 +81,14 @@ class DiscreteBCQPolicy(QLearner):
         *,
         model: nn.Module,
         imitator: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
+        optim: OptionalOptimizer,
         discount_factor: UnitFloat = 0.99,
         estimation_step: PositiveInt = 1,
         target_update_freq: PositiveInt = 8000,
         eval_eps: UnitFloat = 1e-3,
         unlikely_action_threshold: UnitFloat = 0.3,
         imitation_logits_penalty: NonNegativeFloat = 1e-2,
-        reward_normalization: bool = False,
-        is_double: bool = True,
-        clip_loss_grad: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[QOptions],
     ) -> None:
         if 1 in (eval_eps, unlikely_action_threshold):
             given = f"eval_eps {eval_eps} and unlikely_action_threshold {unlikely_action_threshold}"
@@ -104,20 +97,16 @@ class DiscreteBCQPolicy(QLearner):
         super().__init__(
             model=model,
             optim=None,
-            action_space=action_space,
             discount_factor=discount_factor,
             estimation_step=estimation_step,
             target_update_freq=target_update_freq,
-            reward_normalization=reward_normalization,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
+            **options,
         )
         self.imitator = imitator
         self.optim = make_optimizer(optim, nn.ModuleList([model, imitator]).parameters())
-        self.is_double, self.clip_loss_grad, self.eps = is_double, clip_loss_grad, eval_eps
+        self.eps = eval_eps
         self._log_tau = math.log(unlikely_action_threshold) if unlikely_action_threshold else -math.inf
         self._weight_reg = imitation_logits_penalty
-        self.compile_update(compile, model, imitator)
 
     def train(self, mode: bool = True) -> Self:
         """Set training or evaluation mode for the trained networks."""
@@ -141,33 +130,48 @@ class DiscreteBCQPolicy(QLearner):
         fields = {"act": act, "q_value": q_BA, "imitation_logits": logits_BA}
         return cast("ImitationBatchProtocol", wrap(fields | {"state": None if hidden is None else parse(hidden)}))
 
-    def _outputs(self, obs: Any, state: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        return network_output(self.model, obs, {}, state)[0], network_output(self.imitator, obs, {}, state)[0]
-
     def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: Any) -> torch.Tensor:
+        """Return the actions with the greatest values among those that are likely in the data (equation 17)."""
         likely_BA = likely_actions(legal_values(logits_BA, action_mask(obs)), math.exp(self._log_tau))
         return q_BA.masked_fill(~likely_BA, -torch.inf).argmax(dim=1)
 
+    def likely_actions(self, obs: Any, state: Any = None) -> torch.Tensor:
+        """Return the actions that the trained networks choose, ``[B]``; see :meth:`forward`.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        """
+        return self._best_likely(*self.outputs(obs, state), obs)
+
+    def outputs(self, obs: Any, state: Any = None, batch: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return values and logits of imitation, ``[B, actions]`` each.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param batch: the sample that the observations belong to, if any.
+        """
+        info = info_of(batch)
+        return network_output(self.model, obs, info, state)[0], network_output(self.imitator, obs, info, state)[0]
+
+    def _outputs_of_forward(self, obs: Any, state: Any = None, batch: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the result of an overridden :meth:`forward`; see :meth:`outputs`."""
+        result = self(as_batch(obs) if batch is None else batch, state)
+        return result.q_value, result.imitation_logits
+
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the value of the observation after the last reward, ``[B]``."""
-        if self.must_call_forward():
-            act_B = self.actions(self.call_forward(obs_next, state).act, self._device)
-        else:
-            act_B = self._best_likely(*self._outputs(obs_next, state), obs_next)
-        return output_of_actions(network_output(self.network("model_old"), obs_next, {}, state)[0], act_B)
+        """Return the value of the observation after the last reward, ``[B]`` (equation 18)."""
+        q_BA = network_output(self.network("model_old"), obs_next, {}, state)[0]
+        return output_of_actions(q_BA, self.likely_actions(obs_next, state))
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Update the target network if it is due, and do one gradient step on the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss (algorithm 1)."""
         if sample.is_due:
             self.sync_weight()
-        if self.must_call_forward():
-            result = self.call_forward(sample.obs, sample.state, sample.batch)
-            q_BA, logits_BA = result.q_value, result.imitation_logits
-        else:
-            q_BA, logits_BA = self._outputs(sample.obs, sample.state)
+        q_BA, logits_BA = self.outputs(sample.obs, sample.state, sample.batch)
         error_B = td_error(q_BA, sample.act, sample.returns)
         q_loss, i_loss = huber_loss(error_B, sample.weight), functional.cross_entropy(logits_BA, sample.act)
-        loss = q_loss + i_loss + self._weight_reg * (reg_loss := logits_BA.square().mean())
+        reg_loss = logits_BA.square().mean()
+        loss = q_loss + i_loss + self._weight_reg * reg_loss
         descend(loss, self.optim)
         losses = {"loss": loss, "q_loss": q_loss, "i_loss": i_loss, "reg_loss": reg_loss}
         return {name: value.detach() for name, value in losses.items()}, error_B.detach()

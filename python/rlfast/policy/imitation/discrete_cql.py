@@ -1,24 +1,15 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
-import gymnasium as gym
 import torch
-from torch import nn
 
+from rlfast.functional.losses import quantile_huber
 from rlfast.functional.offline import conservative_gap
-from rlfast.policy.base import TLearningRateScheduler
-from rlfast.policy.learners.discrete.fixed_quantile_learner import FixedQuantileLearner
-from rlfast.policy.learners.discrete.q_learner import output_of_actions
-from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
-from rlfast.utils.arguments.validation import (
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
-    UnitFloat,
-    validate_arguments,
-)
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.policy.modelfree.qrdqn import QRDQNOptions, QRDQNPolicy, QRDQNTrainingStats
+from rlfast.policy.q_learner import output_of_actions
+from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.arguments.validation import NonNegativeFloat, validate_arguments
+from rlfast.utils.optim import descend
 
 
 @dataclass(kw_only=True)
@@ -34,8 +25,7 @@ class DiscreteCQLTrainingStats(QRDQNTrainingStats):
 TDiscreteCQLTrainingStats = TypeVar("TDiscreteCQLTrainingStats", bound=DiscreteCQLTrainingStats)
 
 
-@QRDQNPolicy.register
-class DiscreteCQLPolicy(FixedQuantileLearner):
+class DiscreteCQLPolicy(QRDQNPolicy):
     r"""Conservative Q-learning of quantiles, from fixed data with discrete actions (Kumar et al., arXiv:2006.04779).
 
     .. math::
@@ -44,30 +34,15 @@ class DiscreteCQLPolicy(FixedQuantileLearner):
 
     (equation 4), with the loss :math:`L_{\mathrm{QR}}` of :class:`QRDQNPolicy`.
 
-    :param model: called as ``model(obs, state=None, info={})``; returns quantiles ``[B, actions, N]``, as ``Net(...,
-        num_atoms=N)`` does, and the next hidden state.
-    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
-        that only acts.
-    :param action_space: action space of one environment, a Discrete.
     :param min_q_weight: w, 0 or more. Default: 10.
-    :param discount_factor: discount of future rewards, in [0, 1]. Default: 0.99.
-    :param num_quantiles: N, 2 or more. Default: 200.
-    :param estimation_step: the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
-        network. Default: 0.
-    :param reward_normalization: must be False.
-    :param is_double: whether the trained network chooses the action whose distribution by the target network is the
-        target, and not the target network itself. Default: True.
-    :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`QRDQNPolicy`.
     :raises ValueError: for a value out of range.
 
+    >>> from gymnasium.spaces import Discrete
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.optim import adam
-    >>> model, space = Net(4, 2, [64], num_atoms=200), gym.spaces.Discrete(2)
+    >>> model, space = Net(4, 2, [64], num_atoms=200), Discrete(2)
     >>> policy = DiscreteCQLPolicy(model=model, optim=adam(1e-3), action_space=space, target_update_freq=100)
     >>> policy(Batch(obs=torch.zeros(3, 4), info={})).act.shape
     (3,)
@@ -76,47 +51,18 @@ class DiscreteCQLPolicy(FixedQuantileLearner):
     stats_class = DiscreteCQLTrainingStats
 
     @validate_arguments
-    def __init__(
-        self,
-        *,
-        model: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
-        min_q_weight: NonNegativeFloat = 10.0,
-        discount_factor: UnitFloat = 0.99,
-        num_quantiles: PositiveInt = 200,
-        estimation_step: PositiveInt = 1,
-        target_update_freq: NonNegativeInt = 0,
-        reward_normalization: bool = False,
-        is_double: bool = True,
-        clip_loss_grad: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
-    ) -> None:
-        super().__init__(
-            model=model,
-            optim=optim,
-            action_space=action_space,
-            discount_factor=discount_factor,
-            estimation_step=estimation_step,
-            target_update_freq=target_update_freq,
-            reward_normalization=reward_normalization,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-            num_quantiles=num_quantiles,
-            is_double=is_double,
-            clip_loss_grad=clip_loss_grad,
-        )
+    def __init__(self, *, min_q_weight: NonNegativeFloat = 10.0, **options: Unpack[QRDQNOptions]) -> None:
+        super().__init__(**options)
         self.min_q_weight = min_q_weight
-        self.compile_update(compile, model)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
         quantile_BAN = self.values(sample.obs, sample.state, sample.batch)
-        qr_loss, error_B = self.quantile_loss(sample, quantile_BAN)
+        quantile_BN = output_of_actions(quantile_BAN, sample.act)
+        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, self.tau_hat.flatten())
+        qr_loss = (sample.weight * loss_B).mean()
         q_BA = self.compute_q_value(quantile_BAN, None)
         cql_loss = conservative_gap(q_BA, output_of_actions(q_BA, sample.act))  # equation 4
         loss = qr_loss + self.min_q_weight * cql_loss

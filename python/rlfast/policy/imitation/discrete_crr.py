@@ -1,19 +1,22 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, cast
 
-import gymnasium as gym
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
+from rlfast.data.batch.batch import wrap
+from rlfast.functional.distributions import Categorical
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.functional.offline import conservative_gap, regression_weight
-from rlfast.policy.base import TLearningRateScheduler
+from rlfast.policy.components.action_masks import action_mask, legal_logits
+from rlfast.policy.components.batches import as_batch, info_of
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.learners.discrete.categorical_actor import CategoricalActor
-from rlfast.policy.learners.discrete.q_learner import output_of_actions
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
 from rlfast.policy.modelfree.pg import PGPolicy, PGTrainingStats
+from rlfast.policy.native.choosers import Chooser, ClockChooser
+from rlfast.policy.q_learner import output_of_actions
+from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -21,8 +24,11 @@ from rlfast.utils.arguments.validation import (
     UnitFloat,
     validate_arguments,
 )
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 from rlfast.utils.warning import warn_user
+
+if TYPE_CHECKING:
+    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -40,7 +46,7 @@ TDiscreteCRRTrainingStats = TypeVar("TDiscreteCRRTrainingStats", bound=DiscreteC
 
 
 @PGPolicy.register
-class DiscreteCRRPolicy(CategoricalActor):
+class DiscreteCRRPolicy(ReplayLearner):
     r"""Critic regularized regression, from fixed data with discrete actions (Wang et al., arXiv:2006.15134).
 
     .. math::
@@ -64,18 +70,16 @@ class DiscreteCRRPolicy(CategoricalActor):
     :param min_q_weight: w, 0 or more. Default: 10.
     :param target_update_freq: number of gradient steps between copies to the target networks; 0 for none. Default: 0.
     :param reward_normalization: has no effect; True causes a warning. Default: False.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
     :param deterministic_eval: whether the policy takes the likeliest action in evaluation mode. Default: False.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`rlfast.policy.BasePolicy`, and ``compile``; see :class:`DQNPolicy`.
     :raises ValueError: for a value out of range, or another kind of action space.
     """
 
+    counts_from_zero = True
     stats_class = DiscreteCRRTrainingStats
     learns_log_probs = True
-    lagged_names = ("actor", "critic")
-    tau = 1.0
-    due_first = False
+    refused_options = ("action_scaling", "action_bound_method")
+    shortcuts: ClassVar[Shortcuts] = {"dist": Shortcut(("__call__", "forward"), "_dist_of_forward")}
 
     @validate_arguments
     def __init__(
@@ -83,8 +87,8 @@ class DiscreteCRRPolicy(CategoricalActor):
         *,
         actor: nn.Module,
         critic: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
+        optim: OptionalOptimizer,
+        action_space: Discrete,
         discount_factor: UnitFloat = 0.99,
         policy_improvement_mode: Literal["exp", "binary", "all"] = "exp",
         ratio_upper_bound: PositiveFloat = 20.0,
@@ -92,10 +96,8 @@ class DiscreteCRRPolicy(CategoricalActor):
         min_q_weight: NonNegativeFloat = 10.0,
         target_update_freq: NonNegativeInt = 0,
         reward_normalization: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
         deterministic_eval: bool = False,
-        compile: bool = False,
+        **options: Unpack[ReplayOptions],
     ) -> None:
         if not isinstance(action_space, Discrete):
             raise ValueError(f"DiscreteCRR needs a Discrete action space, got {action_space}")
@@ -106,12 +108,7 @@ class DiscreteCRRPolicy(CategoricalActor):
         check_networks(actor=actor, critic=critic)
         check_output(actor, action_space)
         super().__init__(
-            gamma=discount_factor,
-            n_step=1,
-            action_space=action_space,
-            action_bound_method=None,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
+            gamma=discount_factor, n_step=1, action_space=action_space, action_bound_method=None, **options
         )
         self.actor, self.critic = actor, critic
         self.optim = make_optimizer(optim, nn.ModuleList([actor, critic]).parameters())
@@ -123,26 +120,58 @@ class DiscreteCRRPolicy(CategoricalActor):
         self._ratio_upper_bound, self._beta = ratio_upper_bound, beta
         self._min_q_weight = min_q_weight
         self.deterministic_eval = deterministic_eval
-        self.compile_update(compile, actor, critic)
 
-    @property
-    def period(self) -> int:
-        """The number of gradient steps between copies to the target networks."""
-        return self._freq
+    def is_due(self) -> bool:
+        """Return whether the next gradient step ends with a copy to the target networks."""
+        return self._target and self._iter % self._freq == 0
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "DistBatchProtocol":
+        """Choose actions: at random, or the likeliest in evaluation mode with ``deterministic_eval``.
+
+        :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
+        """
+        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
+        logits = legal_logits(logits, action_mask(batch.obs))
+        dist = Categorical(logits)
+        greedy = self.deterministic_eval and not self.training
+        act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
+        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+
+    def _make_chooser(self) -> Chooser:
+        return ClockChooser(self, Categorical)
+
+    def dist(self, obs: Any, state: Any = None, batch: Any = None) -> Categorical:
+        """Return the distribution over actions by the trained actor.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param batch: the sample that they belong to, if any.
+        """
+        logits = self.actor(obs, state=state, info=info_of(batch))[0]
+        return Categorical(legal_logits(logits, action_mask(obs)))
+
+    def _dist_of_forward(self, obs: Any, state: Any = None, batch: Any = None) -> Any:
+        """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
+        return self(as_batch(obs) if batch is None else batch, state).dist
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the expected value of the observation after the last reward, ``[B]``."""
-        dist = self.choices(obs_next, state, network=self.actor_old)
-        value_B: torch.Tensor = (self.critic_old(self.network_obs(obs_next)) * dist.probs).sum(dim=1)
+        """Return the expected value of the observation after the last reward, ``[B]``, by the target networks."""
+        logits = self.actor_old(obs_next, state=state, info={})[0]
+        probs_BA = Categorical(legal_logits(logits, action_mask(obs_next))).probs
+        value_B: torch.Tensor = (self.critic_old(obs_next) * probs_BA).sum(dim=1)
         return value_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one gradient step on the loss, and then update the target networks if it is due."""
-        q_BA: torch.Tensor = self.critic(self.network_obs(sample.obs))
-        q_B, dist = output_of_actions(q_BA, sample.act), self.choices(sample.obs, sample.state, sample.batch)
+        q_BA: torch.Tensor = self.critic(sample.obs)
+        q_B, dist = output_of_actions(q_BA, sample.act), self.dist(sample.obs, sample.state, sample.batch)
         error_B = sample.returns - q_B
-        weight_B = 1.0 if sample.weight is None else sample.weight
-        critic_loss = 0.5 * (weight_B * error_B.square()).mean()
+        critic_loss = 0.5 * (sample.weight * error_B.square()).mean()
         with torch.no_grad():
             advantage_B = q_B - (q_BA * dist.probs).sum(dim=1)
             mode, bound = self._policy_improvement_mode, self._ratio_upper_bound
@@ -155,3 +184,16 @@ class DiscreteCRRPolicy(CategoricalActor):
             self.sync_weight()
         losses = {"loss": loss, "actor_loss": actor_loss, "critic_loss": critic_loss, "cql_loss": cql_loss}
         return {name: value.detach() for name, value in losses.items()}, error_B.detach()
+
+    def sync_weight(self) -> None:
+        """Copy the trained networks to the target networks."""
+        self.soft_update(self.actor_old, self.actor, 1.0)
+        self.soft_update(self.critic_old, self.critic, 1.0)
+
+    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+        """Return stored actions as indices, ``[B]``."""
+        return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
+
+    def _set_td_error(self, batch: Any, error_B: torch.Tensor) -> None:
+        """Store errors for priorities, and as ``weight`` with the opposite sign."""
+        batch.td_error, batch.weight = error_B, -error_B

@@ -1,7 +1,6 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
-import gymnasium as gym
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
@@ -9,14 +8,12 @@ from torch.nn import functional
 
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.offline import discriminator_loss
-from rlfast.policy.base import Index, TLearningRateScheduler
 from rlfast.policy.components.minibatches import minibatches_of, summaries_of
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.learners.clipped_learner import ClippedLearner
-from rlfast.policy.learners.rollout_learner import TDistFn
-from rlfast.policy.modelfree.ppo import PPOPolicy, PPOTrainingStats
-from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.net._layers import placed_like
+from rlfast.policy.components.returns import Index
+from rlfast.policy.modelfree.ppo import PPOOptions, PPOPolicy, PPOTrainingStats
+from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
+from rlfast.utils.net._layers import placed_like, without_mask
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 if TYPE_CHECKING:
@@ -39,8 +36,7 @@ class GailTrainingStats(PPOTrainingStats):
 TGailTrainingStats = TypeVar("TGailTrainingStats", bound=GailTrainingStats)
 
 
-@PPOPolicy.register
-class GAILPolicy(ClippedLearner):
+class GAILPolicy(PPOPolicy):
     r"""Generative adversarial imitation of an expert (Ho and Ermon, arXiv:1606.03476, algorithm 1), by PPO.
 
     A discriminator :math:`D = \mathrm{sigmoid}(x)` learns to tell the expert's actions from those of the policy, and
@@ -48,24 +44,12 @@ class GAILPolicy(ClippedLearner):
 
     .. math:: r = -\log\bigl(1 - D(s, a)\bigr)
 
-    :param actor: see :class:`PPOPolicy`.
     :param expert_buffer: what the expert did; its actions are in the policy's form.
     :param disc_net: x, called with observations and actions concatenated, ``[B, state + action]``, where discrete
         actions are one-hot and continuous ones bounded by ``action_bound_method``; returns ``[B, 1]``.
     :param disc_optim: an optimizer of ``disc_net``, a factory, or None for a policy that only acts.
     :param disc_update_num: number of gradient steps of the discriminator on each roll-out. Default: 4.
-    :param action_scaling: whether actions are stretched to the bounds of a Box; no effect on other spaces. Default:
-        True.
-    :param compile: whether a gradient step of actor and critic is compiled into one graph. Default: False.
-    :param eps_clip: as in :class:`PPOPolicy`.
-    :param dual_clip: as in :class:`PPOPolicy`.
-    :param value_clip: as in :class:`PPOPolicy`.
-    :param advantage_normalization: as in :class:`PPOPolicy`.
-    :param recompute_advantage: as in :class:`PPOPolicy`.
-    :param vf_coef: as in :class:`PPOPolicy`.
-    :param ent_coef: as in :class:`PPOPolicy`.
-    :param max_grad_norm: as in :class:`PPOPolicy`.
-    :param discount_factor: as in :class:`PPOPolicy`.
+    :param options: of :class:`PPOPolicy`.
     :raises ValueError: for a value out of range, or an expert that did nothing.
     """
 
@@ -75,58 +59,17 @@ class GAILPolicy(ClippedLearner):
     def __init__(
         self,
         *,
-        actor: nn.Module,
-        critic: nn.Module,
-        optim: OptionalOptimizer,
-        dist_fn: TDistFn,
-        action_space: gym.Space[Any],
         expert_buffer: "ReplayBuffer",
         disc_net: nn.Module,
         disc_optim: OptionalOptimizer,
         disc_update_num: PositiveInt = 4,
-        eps_clip: NonNegativeFloat = 0.2,
-        dual_clip: FiniteFloat | None = None,
-        value_clip: bool = False,
-        advantage_normalization: bool = True,
-        recompute_advantage: bool = False,
-        vf_coef: FiniteFloat = 0.5,
-        ent_coef: FiniteFloat = 0.01,
-        max_grad_norm: NonNegativeFloat | None = None,
-        gae_lambda: UnitFloat = 0.95,
-        max_batchsize: PositiveInt = 256,
-        discount_factor: UnitFloat = 0.99,
-        reward_normalization: bool = False,
-        deterministic_eval: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        action_scaling: bool = True,
-        action_bound_method: Literal["clip", "tanh"] | None = "clip",
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[PPOOptions],
     ) -> None:
         check_networks(disc_net=disc_net)
-        super().__init__(
-            actor=actor,
-            critic=critic,
-            optim=optim,
-            dist_fn=dist_fn,
-            gamma=discount_factor,
-            gae_lambda=gae_lambda,
-            max_batchsize=max_batchsize,
-            reward_normalization=reward_normalization,
-            deterministic_eval=deterministic_eval,
-            action_space=action_space,
-            observation_space=observation_space,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            lr_scheduler=lr_scheduler,
-        )
-        self.set_clipping(eps_clip, dual_clip, value_clip=value_clip)
-        self.norm_adv, self.recompute_adv = advantage_normalization, recompute_advantage
-        self.vf_coef, self.ent_coef, self.max_grad_norm = vf_coef, ent_coef, max_grad_norm
+        super().__init__(**options)
         self.expert_buffer, self.disc_net, self.disc_update_num = expert_buffer, disc_net, disc_update_num
         self.disc_optim = make_optimizer(disc_optim, disc_net.parameters())
-        self.action_dim = getattr(actor, "output_dim", None)
-        self.compile_update(compile, actor, critic)
+        self.action_dim = getattr(self.actor, "output_dim", None)
 
     def disc(self, batch: Any) -> torch.Tensor:
         """Return the discriminator's logits, ``[B, 1]``, above 0 for the expert's.
@@ -136,7 +79,7 @@ class GAILPolicy(ClippedLearner):
 
         :param batch: a batch with ``obs`` and ``act``.
         """
-        obs, act = (placed_like(self.disc_net, one) for one in (self.network_obs(batch.obs), batch.act))
+        obs, act = (placed_like(self.disc_net, one) for one in (without_mask(batch.obs), batch.act))
         if isinstance(self.action_space, Discrete):
             act = functional.one_hot(act.long().flatten(), int(self.action_space.n))
         elif self.action_bound_method is not None:

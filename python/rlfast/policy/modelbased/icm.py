@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from rlfast.data import Batch, to_numpy, to_torch
 from rlfast.policy.base import BasePolicy, LearnsFrom, TLearningRateScheduler, TrainingStats, TrainingStatsWrapper
-from rlfast.policy.components.action_masks import inner_obs
 from rlfast.policy.components.returns import Index
 from rlfast.utils.net.discrete import IntrinsicCuriosityModule
 
@@ -172,12 +171,8 @@ class ICMPolicy(BasePolicy):
         return self.policy.process_fn(batch, rows, indices)
 
     def _predict(self, rows: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the errors and the predicted actions of rows. Networks of rlfast and torch get observations without
-        their mask.
-        """
-        is_known = self._known_networks(self.model.feature_net)
-        obs, obs_next = (inner_obs(obs) if is_known else obs for obs in (rows.obs, rows.obs_next))
-        error, act_hat = self.model(obs, rows.act, obs_next)
+        """Return the errors and the predicted actions of rows."""
+        error, act_hat = self.model(rows.obs, rows.act, rows.obs_next)
         return error, act_hat
 
     def _surprise(self, rows: Any) -> NDArray[np.floating]:

@@ -1,24 +1,19 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
-import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
-from torch import nn
 
 from rlfast.data import Batch
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.action_grid import ActionGrid
-from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import legal_values
-from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.discrete.q_learner import QLearner, network_output
-from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
-from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.policy.q_learner import DQNOptions, QLearner, network_output
+from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.optim import descend
 
 
 @dataclass(kw_only=True)
@@ -30,7 +25,6 @@ TBDQNTrainingStats = TypeVar("TBDQNTrainingStats", bound=BDQNTrainingStats)
 
 
 @DQNPolicy.register
-@replaceable("__call__", "forward", "map_action", "map_action_inverse")
 class BranchingDQNPolicy(ActionGrid, QLearner):
     r"""Branching dueling Q-networks for actions of several dimensions (Tavakoli et al., arXiv:1711.08946).
 
@@ -46,22 +40,13 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
     :param model: called as ``model(obs, state=None, info={})``; returns values ``[B, D, choices]``, as
         :class:`rlfast.utils.net.common.BranchingNet` does, and the next hidden state. Its attributes ``num_branches``
         and ``action_per_branch`` are D and the number of choices.
-    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
-        policy that only acts.
     :param action_space: action space of one environment: a MultiDiscrete or Discrete, whose dimensions may have fewer
         choices than the model's, or a Box with bounds, whose dimensions are divided into evenly spaced values, bounds
         included.
-    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
-    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
-        network. Default: 0.
-    :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the actions whose values the target network
         estimates. Default: True.
     :param clip_loss_grad: whether to use Huber's function instead of the square. Default: False.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range, a Box without bounds, or a model with another number of branches.
 
     >>> from rlfast.utils.net.common import BranchingNet
@@ -76,39 +61,12 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
 
     stats_class = BDQNTrainingStats
     takes = (MultiDiscrete, Box, Discrete)
+    values = QLearner.values  # forward differs in the choice alone
 
-    @validate_arguments
-    def __init__(
-        self,
-        *,
-        model: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
-        discount_factor: UnitFloat = 0.99,
-        estimation_step: PositiveInt = 1,
-        target_update_freq: NonNegativeInt = 0,
-        reward_normalization: bool = False,
-        is_double: bool = True,
-        clip_loss_grad: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
-    ) -> None:
-        self.check_grid(action_space)
-        super().__init__(
-            model=model,
-            optim=optim,
-            action_space=action_space,
-            discount_factor=discount_factor,
-            estimation_step=estimation_step,
-            target_update_freq=target_update_freq,
-            reward_normalization=reward_normalization,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-        )
-        self.compare_choices(getattr(model, "num_branches", None))
-        self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
-        self.compile_update(compile, model)
+    def __init__(self, **options: Unpack[DQNOptions]) -> None:
+        self.check_grid(options["action_space"])
+        super().__init__(**options)
+        self.compare_choices(getattr(self.model, "num_branches", None))
 
     @property
     def num_branches(self) -> int:
@@ -140,21 +98,19 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the value of the observation after the last reward, ``[B]``, the mean over branches."""
-        mask = self.legal_choices(obs_next)
-        online = target = self.values(obs_next, state)
-        if self.model_old is not None:
-            target = self.values(obs_next, state, model="model_old")
-        act = legal_values(online if self.is_double else target, mask).argmax(dim=-1, keepdim=True)
-        return target.gather(-1, act).squeeze(-1).mean(dim=1)
+        """Return the value of the observation after the last reward, ``[B]``, the mean over branches (equation 6)."""
+        target_BDA = self.values(obs_next, state, model=self.lagged)
+        online_BDA = self.values(obs_next, state) if self.is_double and self.model_old is not None else target_BDA
+        act_BD1 = legal_values(online_BDA, self.legal_choices(obs_next)).argmax(dim=-1, keepdim=True)
+        return target_BDA.gather(-1, act_BD1).squeeze(-1).mean(dim=1)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Update the target network if it is due, and do one gradient step on the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss (equation 7)."""
         if sample.is_due:
             self.sync_weight()
         q_BDA = self.values(sample.obs, sample.state, sample.batch)
         error_BD = sample.returns[:, None] - q_BDA.gather(-1, sample.act[..., None]).squeeze(-1)
-        weight = None if sample.weight is None else sample.weight[:, None]
+        weight = sample.weight[:, None] if isinstance(sample.weight, torch.Tensor) else sample.weight
         loss = (huber_loss if self.clip_loss_grad else squared_loss)(error_BD, weight)
         descend(loss, self.optim)
         return {"loss": loss.detach()}, error_BD.detach()
@@ -164,5 +120,5 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         return torch.as_tensor(act, dtype=torch.int64, device=device).reshape(len(act), -1)
 
     def _set_td_error(self, batch: Any, error_BD: torch.Tensor) -> None:
-        """Store errors for priorities, and their sums under Tianshou's name for them."""
+        """Store errors for priorities, and their sums as ``weight``."""
         batch.td_error, batch.weight = error_BD.abs().sum(dim=1), error_BD.sum(dim=1)

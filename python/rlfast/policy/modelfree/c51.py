@@ -1,16 +1,20 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.policy.base import TLearningRateScheduler
-from rlfast.policy.learners.discrete.categorical_learner import CategoricalLearner
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.functional.losses import cross_entropy, projected_distribution
+from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
-from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory
+from rlfast.policy.native.choosers import Chooser, ExpectationChooser
+from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
+from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
+from rlfast.utils.net.common import device_of
+from rlfast.utils.optim import descend
 
 
 @dataclass(kw_only=True)
@@ -21,8 +25,16 @@ class C51TrainingStats(DQNTrainingStats):
 TC51TrainingStats = TypeVar("TC51TrainingStats", bound=C51TrainingStats)
 
 
+class C51Options(DQNOptions, total=False):
+    """The arguments of :class:`C51Policy`."""
+
+    num_atoms: int
+    v_min: float
+    v_max: float
+
+
 @DQNPolicy.register
-class C51Policy(CategoricalLearner):
+class C51Policy(QLearner):
     r"""Categorical DQN (Bellemare, Dabney and Munos, arXiv:1707.06887, algorithm 1).
 
     The network computes the probabilities of N evenly spaced returns, z, for each action:
@@ -35,79 +47,78 @@ class C51Policy(CategoricalLearner):
     with the projection :math:`\Phi` of :func:`rlfast.functional.losses.projected_distribution`. The cross-entropies are
     the errors of prioritized replay.
 
-    :param model: called as ``model(obs, state=None, info={})``; returns probabilities ``[B, actions, N]``, as
-        ``Net(..., softmax=True, num_atoms=N)`` does, and the next hidden state.
-    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
-        that only acts.
-    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_atoms: N, 2 or more. Default: 51.
     :param v_min: the smallest of the returns z. Default: -10.
     :param v_max: the largest one. Default: 10.
-    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
-        network. Default: 0.
-    :param reward_normalization: must be False.
-    :param is_double: whether the trained network chooses the action whose distribution by the target network is the
-        target, and not the target network itself. Default: True.
     :param clip_loss_grad: has no effect: probabilities have no errors to clip. Default: False.
-    :param action_space: action space of one environment, a Discrete.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.
 
+    >>> from gymnasium.spaces import Discrete
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.optim import adam
     >>> model = Net(4, 2, [64], softmax=True, num_atoms=51)
-    >>> policy = C51Policy(model=model, optim=adam(1e-3), action_space=gym.spaces.Discrete(2), target_update_freq=100)
+    >>> policy = C51Policy(model=model, optim=adam(1e-3), action_space=Discrete(2), target_update_freq=100)
     >>> policy(Batch(obs=torch.zeros(3, 4), info={})).logits.shape
     torch.Size([3, 2, 51])
     """
 
     stats_class = C51TrainingStats
     learns_from_sequences = True
+    learns_from_returns = False
 
     @validate_arguments
     def __init__(
         self,
         *,
-        model: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
-        discount_factor: UnitFloat = 0.99,
         num_atoms: PositiveInt = 51,
         v_min: FiniteFloat = -10.0,
         v_max: FiniteFloat = 10.0,
-        estimation_step: PositiveInt = 1,
-        target_update_freq: NonNegativeInt = 0,
-        reward_normalization: bool = False,
-        is_double: bool = True,
-        clip_loss_grad: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[DQNOptions],
     ) -> None:
-        super().__init__(
-            model=model,
-            optim=optim,
-            action_space=action_space,
-            discount_factor=discount_factor,
-            num_atoms=num_atoms,
-            v_min=v_min,
-            v_max=v_max,
-            estimation_step=estimation_step,
-            target_update_freq=target_update_freq,
-            reward_normalization=reward_normalization,
-            is_double=is_double,
-            clip_loss_grad=clip_loss_grad,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
+        if num_atoms < 2:
+            raise ArgumentError(f"num_atoms must be at least 2, got {num_atoms}")
+        if not v_min < v_max:
+            raise ArgumentError(f"v_min must be below v_max, got {v_min} and {v_max}")
+        super().__init__(**options)
+        self.support = nn.Parameter(torch.linspace(v_min, v_max, num_atoms, device=device_of(self.model)), False)
+        self.delta_z = (v_max - v_min) / (num_atoms - 1)
+
+    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
+        """Return the expected returns, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
+        return legal_values((logits * self.support).sum(dim=2), mask)
+
+    def _make_chooser(self) -> Chooser:
+        return self.for_all_actions(
+            ExpectationChooser(self, ("max_action_num",), atoms=len(self.support), values="support")
         )
-        self.compile_update(compile, model)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the probabilities of the returns after the last reward, ``[B, N]``."""
+        prob_BAN = self.values(obs_next, state, model=self.lagged)
+        if self.is_double and self.model_old is not None:
+            act_B = self.greedy_actions(obs_next, state)
+        else:
+            act_B = self.compute_q_value(prob_BAN, action_mask(obs_next)).argmax(dim=1)
+        return output_of_actions(prob_BAN, act_B)
+
+    def target_distribution(self, sample: Sample) -> torch.Tensor:
+        """Return the probabilities of the returns, ``[B, N]``: those after the last reward, projected (equation 7).
+
+        :param sample: the transitions.
+        """
+        prob_BN = self.next_value(sample.obs_next, sample.state_next)
+        return projected_distribution(sample.bootstrapped(self.support.expand_as(prob_BN)), prob_BN, self.support)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Update the target network if it is due, and do one gradient step on the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss (algorithm 1)."""
         if sample.is_due:
             self.sync_weight()
-        return self.descend_cross_entropy(sample)
+        with torch.no_grad():
+            target_BN = self.target_distribution(sample)
+        prob_BN = output_of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
+        error_B = cross_entropy(target_BN, prob_BN)
+        loss = (sample.weight * error_B).mean()
+        descend(loss, self.optim)
+        return {"loss": loss.detach()}, error_B.detach()

@@ -1,16 +1,19 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
-from gymnasium.spaces import Box
 from torch import nn
 
 from rlfast.exploration import BaseNoise
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.continuous.deterministic_actor import DeterministicActor
-from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory
+from rlfast.policy.actor_critic import ActorCriticLearner, ActorCriticOptions
+from rlfast.policy.base import TrainingStats
+from rlfast.policy.components.network_checks import check_networks, check_stretching
+from rlfast.policy.critics import check_single, q_values
+from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(kw_only=True)
@@ -24,7 +27,7 @@ class DDPGTrainingStats(TrainingStats):
 TDDPGTrainingStats = TypeVar("TDDPGTrainingStats", bound=DDPGTrainingStats)
 
 
-class DDPGPolicy(DeterministicActor):
+class DDPGPolicy(ActorCriticLearner):
     r"""Deep deterministic policy gradient (Lillicrap et al., arXiv:1509.02971, algorithm 1).
 
     .. math::
@@ -33,29 +36,14 @@ class DDPGPolicy(DeterministicActor):
         L(\mu) = -\frac1B \sum Q\bigl(s_t, \mu(s_t)\bigr) \\
         Q^- &\leftarrow Q^- + \tau\,(Q - Q^-), \qquad \mu^- \leftarrow \mu^- + \tau\,(\mu - \mu^-)
 
-    If a subclass or an assignment replaces :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
-    critic, optimizer)``, or there are hooks, learning calls these methods.
-
-    :param actor: called as ``actor(obs, state=..., info=...)``; returns actions ``[B, size]`` and the next hidden
-        state, as :class:`rlfast.utils.net.continuous.Actor` does.
-    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
-        the critic's, for a policy that only acts.
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
     :param critic_optim: an optimizer of ``critic``, or a factory.
-    :param action_space: action space of one environment, a Box.
-    :param tau: :math:`\tau`, the size of the steps of target networks, in [0, 1]. Default: 0.005.
-    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param exploration_noise: noise that collectors add to actions on request; ``"default"`` (default) for
         normal noise of 0.1, None for none.
-    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box, as an actor with
-        ``max_action=1`` needs. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.actor_critic.ActorCriticLearner`.
     :raises ValueError: for a value out of range, or another kind of action space.
 
+    >>> from gymnasium.spaces import Box
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.continuous import Actor, Critic
@@ -69,43 +57,50 @@ class DDPGPolicy(DeterministicActor):
 
     stats_class = DDPGTrainingStats
     learns_from_sequences = True
-    lagged_names = ("actor", "critic")
 
-    @validate_arguments
     def __init__(
         self,
         *,
-        actor: nn.Module,
-        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
         critic: nn.Module,
-        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: "Box[Any]",
-        tau: UnitFloat = 0.005,
-        gamma: UnitFloat = 0.99,
+        critic_optim: OptionalOptimizer,
         exploration_noise: BaseNoise | Literal["default"] | None = "default",
-        estimation_step: PositiveInt = 1,
-        observation_space: gym.Space[Any] | None = None,
-        action_scaling: bool = True,
-        action_bound_method: Literal["clip"] | None = "clip",
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[ActorCriticOptions],
     ) -> None:
-        super().__init__(
-            actor=actor,
-            actor_optim=actor_optim,
-            action_space=action_space,
-            tau=tau,
-            gamma=gamma,
-            estimation_step=estimation_step,
-            exploration_noise=exploration_noise,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-        )
-        self.add_critics(critic, critic_optim)
-        self.compile_update(compile, actor, critic)
+        check_networks(critic=critic)
+        check_single(critic)
+        super().__init__(exploration_noise=exploration_noise, **options)
+        check_stretching(self.actor, action_scaling=self.action_scaling)
+        self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
+        self.actor_old, self.critic_old = self.lagged_copy(self.actor), self.lagged_copy(critic)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the value of the observation after the last reward, ``[B]``."""
-        return self.critic_values(obs_next, self.best_actions(obs_next, state, model="actor_old"), old=True)[0]
+        """Return the value of the observation after the last reward, ``[B]``, by the target networks."""
+        return q_values(self.critic_old, obs_next, self.act(obs_next, state, model="actor_old"))
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for the critic, one for the actor, and one of the target networks."""
+        error_B, critic_loss = self._mse_optimizer(sample, self.critic, self.critic_optim)
+        act = self.act(sample.obs, sample.state, sample.batch)
+        actor_loss = -q_values(self.critic, sample.obs, act).mean()
+        descend(actor_loss, self.actor_optim)
+        self.sync_weight()
+        return {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss}, -error_B
+
+    @staticmethod
+    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Do one gradient step for a critic towards the returns (algorithm 1).
+
+        :param batch: the sample.
+        :param critic: the critic.
+        :param optimizer: its optimizer.
+        :return: the errors, value minus return, ``[B]``, and the loss before the step.
+        """
+        error_B = q_values(critic, batch.obs, batch.act) - batch.returns.flatten()
+        critic_loss = (getattr(batch, "weight", 1.0) * error_B.square()).mean()
+        descend(critic_loss, optimizer)
+        return error_B.detach(), critic_loss.detach()
+
+    def sync_weight(self) -> None:
+        """Move the target networks a step towards the trained ones."""
+        self.soft_update(self.actor_old, self.actor, self.tau)
+        self.soft_update(self.critic_old, self.critic, self.tau)

@@ -1,20 +1,27 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, cast
 
-import gymnasium as gym
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
-from rlfast.policy.base import TLearningRateScheduler
+from rlfast.data.batch.batch import wrap
+from rlfast.functional.distributions import Categorical
+from rlfast.policy.components.action_masks import action_mask, legal_logits
+from rlfast.policy.components.batches import as_batch, info_of
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.temperature import Alpha
-from rlfast.policy.learners.discrete.categorical_actor import CategoricalActor
-from rlfast.policy.learners.replay_learner import Sample
-from rlfast.policy.learners.soft_learner import SoftLearner
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.temperature import Alpha, AutoAlpha, OfTemperature, make_alpha
+from rlfast.policy.critics import twin_critics
 from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
+from rlfast.policy.native.choosers import Chooser, ClockChooser
+from rlfast.policy.q_learner import output_of_actions
+from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
+
+if TYPE_CHECKING:
+    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -28,7 +35,7 @@ TDiscreteSACTrainingStats = TypeVar("TDiscreteSACTrainingStats", bound=DiscreteS
 
 
 @SACPolicy.register
-class DiscreteSACPolicy(SoftLearner, CategoricalActor):
+class DiscreteSACPolicy(ReplayLearner):
     r"""Soft actor-critic for discrete actions (Christodoulou, arXiv:1910.07207).
 
     .. math::
@@ -52,9 +59,7 @@ class DiscreteSACPolicy(SoftLearner, CategoricalActor):
     :param alpha: :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one that is learned, or
         a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`rlfast.policy.BasePolicy`, and ``compile``; see :class:`DQNPolicy`.
     :raises ValueError: for a value out of range, another kind of action space, or an optimizer for a ``critic2`` that
         is not given.
 
@@ -70,61 +75,122 @@ class DiscreteSACPolicy(SoftLearner, CategoricalActor):
     torch.Size([5])
     """
 
+    counts_from_zero = True
     stats_class = DiscreteSACTrainingStats
-    critic_names = lagged_names = ("critic", "critic2")
+    refused_options = ("action_scaling", "action_bound_method")
+    deterministic_eval = True
+    shortcuts: ClassVar[Shortcuts] = {"dist": Shortcut(("__call__", "forward"), "_dist_of_forward")}
+    alpha: Any = OfTemperature("number")
+    is_auto_alpha: Any = OfTemperature("is_learned")
+    log_alpha: Any = OfTemperature("log_alpha")
+    target_entropy: Any = OfTemperature("target_entropy")
 
     @validate_arguments
     def __init__(
         self,
         *,
         actor: nn.Module,
-        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        actor_optim: OptionalOptimizer,
         critic: nn.Module,
-        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: Discrete,
+        critic_optim: OptionalOptimizer,
         critic2: nn.Module | None = None,
-        critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
+        critic2_optim: OptionalOptimizer = None,
+        action_space: Discrete,
         tau: UnitFloat = 0.005,
         gamma: UnitFloat = 0.99,
         alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
         estimation_step: PositiveInt = 1,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[ReplayOptions],
     ) -> None:
         if not isinstance(action_space, Discrete):
             raise ValueError(f"DiscreteSAC needs a Discrete action space, got {action_space}; SACPolicy takes a Box")
         check_networks(actor=actor)
         check_output(actor, action_space)
         super().__init__(
-            gamma=gamma,
-            n_step=estimation_step,
-            action_space=action_space,
-            action_bound_method=None,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
+            gamma=gamma, n_step=estimation_step, action_space=action_space, action_bound_method=None, **options
         )
         self.actor, self.tau = actor, tau
         self.actor_optim = make_optimizer(actor_optim, actor.parameters())
-        self.add_critics(critic, critic_optim, critic2, critic2_optim)
-        self.set_temperature(alpha)
-        self.compile_update(compile, actor, critic, self.critic2)
+        twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
+        self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
+        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.temperature = make_alpha(alpha)
+        if isinstance(self.temperature, AutoAlpha):
+            self.alpha_optim = self.temperature.optim
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "DistBatchProtocol":
+        """Choose actions: at random, or the likeliest in evaluation mode; ``batch.obs.mask`` is true for legal ones.
+
+        :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
+        """
+        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
+        logits = legal_logits(logits, action_mask(batch.obs))
+        dist = Categorical(logits)
+        greedy = self.deterministic_eval and not self.training
+        act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
+        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+
+    def _make_chooser(self) -> Chooser:
+        return ClockChooser(self, Categorical)
+
+    def dist(self, obs: Any, state: Any = None, batch: Any = None) -> Categorical:
+        """Return the distribution over actions at observations.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param batch: the sample that they belong to, if any.
+        """
+        logits = self.actor(obs, state=state, info=info_of(batch))[0]
+        return Categorical(legal_logits(logits, action_mask(obs)))
+
+    def _dist_of_forward(self, obs: Any, state: Any = None, batch: Any = None) -> Any:
+        """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
+        return self(as_batch(obs) if batch is None else batch, state).dist
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the value of the observation after the last reward, ``[B]``: equation 10."""
-        dist = self.choices(obs_next, state)
-        expected_B: torch.Tensor = (dist.probs * self._smallest(obs_next, "_old")).sum(dim=1)
-        return expected_B.add(self.temperature.value * dist.entropy())
+        """Return the value of the observation after the last reward, ``[B]`` (equation 10)."""
+        dist = self.dist(obs_next, state)
+        q_BA = torch.minimum(self.critic_old(obs_next), self.critic2_old(obs_next))
+        value_B: torch.Tensor = (dist.probs * q_BA).sum(dim=1) + self.temperature.value * dist.entropy()
+        return value_B
 
-    def actor_loss(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss of the actor (equation 12), and minus the entropy of its distributions, ``[B]``."""
-        dist = self.choices(sample.obs, sample.state, sample.batch)
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for each critic, the actor, the temperature, and the target critics (algorithm 1)."""
+        losses, errors = {}, []
+        for name, optim in (("critic", self.critic_optim), ("critic2", self.critic2_optim)):
+            q_B = output_of_actions(getattr(self, name)(sample.obs), sample.act)
+            error_B = sample.returns - q_B
+            critic_loss = (sample.weight * error_B.square()).mean()
+            descend(critic_loss, optim)
+            losses["critic1_loss" if name == "critic" else "critic2_loss"] = critic_loss.detach()
+            errors.append(error_B.detach())
+
+        dist = self.dist(sample.obs, sample.state, sample.batch)
         entropy_B = dist.entropy()
         with torch.no_grad():
-            q_BA = self._smallest(sample.obs)
-        return -(self.temperature.value * entropy_B + (dist.probs * q_BA).sum(dim=1)).mean(), -entropy_B
+            q_BA = torch.minimum(self.critic(sample.obs), self.critic2(sample.obs))
+        actor_loss = -(self.temperature.value * entropy_B + (dist.probs * q_BA).sum(dim=1)).mean()  # equation 12
+        descend(actor_loss, self.actor_optim)
 
-    def _smallest(self, obs: Any, which: str = "") -> torch.Tensor:
-        """Return the smaller of both critics' values of each action, ``[B, actions]``."""
-        q1_BA, q2_BA = (getattr(self, f"{name}{which}")(self.network_obs(obs)) for name in self.critic_names)
-        return torch.minimum(q1_BA, q2_BA)
+        losses |= {"actor_loss": actor_loss.detach(), **self.temperature.descend(-entropy_B)}  # equation 11
+        losses["alpha"] = self.temperature.value.reshape(())
+        self.sync_weight()
+        return losses, (errors[0] + errors[1]) / 2
+
+    def sync_weight(self) -> None:
+        """Move the target critics a step towards the trained ones."""
+        self.soft_update(self.critic_old, self.critic, self.tau)
+        self.soft_update(self.critic2_old, self.critic2, self.tau)
+
+    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+        """Return stored actions as indices, ``[B]``."""
+        return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
+
+    def _set_td_error(self, batch: Any, error_B: torch.Tensor) -> None:
+        """Store errors for priorities, and as ``weight`` with the opposite sign."""
+        batch.td_error, batch.weight = error_B, -error_B

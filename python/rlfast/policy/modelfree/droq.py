@@ -1,17 +1,18 @@
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
-from gymnasium.spaces import Box
 from torch import nn
 
-from rlfast.exploration import BaseNoise
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.temperature import Alpha
-from rlfast.policy.learners.soft_learner import SoftActorCritic
-from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory
+from rlfast.policy.base import TrainingStats
+from rlfast.policy.critics import check_ensemble, ensemble_values
+from rlfast.policy.replay import Losses, Sample
+from rlfast.policy.soft import SoftLearner, SoftOptions
+from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(kw_only=True)
@@ -29,7 +30,7 @@ class DroQTrainingStats(TrainingStats):
 TDroQTrainingStats = TypeVar("TDroQTrainingStats", bound=DroQTrainingStats)
 
 
-class DroQPolicy(SoftActorCritic):
+class DroQPolicy(SoftLearner):
     r"""Dropout Q-functions (Hiraoka et al., arXiv:2110.02034, algorithm 2).
 
     .. math::
@@ -42,28 +43,14 @@ class DroQPolicy(SoftActorCritic):
     dropout stays on in the target network. The actor and the temperature move at every ``actor_delay``-th step. The
     paper does 20 gradient steps for each environment step (``update_per_step=20``).
 
-    :param actor: returns means and standard deviations before squashing, and the next hidden state; see
-        :class:`SACPolicy`.
-    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
-        the critics', for a policy that only acts.
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[M, B, 1]``. The paper has two members, whose
         hidden layers are linear, dropout, :class:`rlfast.utils.net.ensemble.EnsembleLayerNorm` and ReLU.
     :param critic_optim: an optimizer of ``critic``, or a factory.
-    :param action_space: action space of one environment, a Box.
     :param actor_delay: number of gradient steps of the critics for one of the actor. Default: 20.
-    :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
-    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
-    :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
-    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
-    :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.
-    :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
-    :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.soft.SoftLearner`.
     :raises ValueError: for a value out of range, or another kind of action space.
 
+    >>> from gymnasium.spaces import Box
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import EnsembleLinear, Net
     >>> from rlfast.utils.net.continuous import ActorProb, Critic
@@ -86,54 +73,53 @@ class DroQPolicy(SoftActorCritic):
     def __init__(
         self,
         *,
-        actor: nn.Module,
-        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
         critic: nn.Module,
-        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: "Box[Any]",
+        critic_optim: OptionalOptimizer,
         actor_delay: PositiveInt = 20,
-        tau: UnitFloat = 0.005,
-        gamma: UnitFloat = 0.99,
-        alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
-        estimation_step: PositiveInt = 1,
-        exploration_noise: BaseNoise | Literal["default"] | None = None,
-        deterministic_eval: bool = True,
-        action_scaling: bool = True,
-        action_bound_method: Literal["clip"] | None = "clip",
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[SoftOptions],
     ) -> None:
-        super().__init__(
-            actor=actor,
-            actor_optim=actor_optim,
-            action_space=action_space,
-            tau=tau,
-            gamma=gamma,
-            estimation_step=estimation_step,
-            exploration_noise=exploration_noise,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-        )
-        self.add_ensemble(critic, critic_optim)
-        self.set_temperature(alpha)
-        self.critic_old.train()  # dropout belongs to learning, and no critic acts
-        self.actor_delay, self.deterministic_eval = actor_delay, deterministic_eval
+        check_ensemble(critic)
+        super().__init__(**options)
+        self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
+        self.critic_old = self.lagged_copy(critic)
+        self.critic_old.train()
+        self.actor_delay = actor_delay
         self._last_losses["actor_loss"] = 0.0
-        self.compile_update(compile, actor, critic)
 
     def train(self, mode: bool = True) -> Self:
-        """Set training or evaluation mode of the actor; the critics stay in training mode, for their dropout."""
+        """Set training or evaluation mode of the actor; all critics stay in training mode, for their dropout."""
         super().train(mode)
         self.critic.train()
+        self.critic_old.train()
         return self
 
-    def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the least value by the target critics, ``[B]`` (line 6)."""
-        return self.ensemble_values(obs_next, act, old=True).amin(dim=0)
+    def is_due(self) -> bool:
+        """Return whether the actor and the temperature move in the next gradient step."""
+        return self._iter % self.actor_delay == self.actor_delay - 1
 
-    def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
-        """Return the mean value by all critics, ``[B]`` (line 10)."""
-        return self.ensemble_values(obs, act).mean(dim=0)
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+        """Return the least soft value by the target critics, ``[B]`` (line 6)."""
+        act, log_prob_B = self.sample(obs_next, draws[0], state)
+        q_B = ensemble_values(self.critic_old, obs_next, act).amin(dim=0)
+        return q_B - self.temperature.value * log_prob_B
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for the critics; if it is due, one for actor and temperature; and one of the target critics."""
+        error_MB = sample.returns - ensemble_values(self.critic, sample.obs, sample.act)
+        critic_loss = (sample.weight * error_MB.square()).mean()  # line 7
+        descend(critic_loss, self.critic_optim)
+
+        losses: dict[str, torch.Tensor] = {"critic_loss": critic_loss.detach()}
+        if sample.is_due:
+            act, log_prob_B = self.sample(sample.obs, sample.draws[0], sample.state, sample.batch)
+            q_B = ensemble_values(self.critic, sample.obs, act).mean(dim=0)
+            actor_loss = (self.temperature.value * log_prob_B - q_B).mean()  # line 10
+            descend(actor_loss, self.actor_optim)
+            losses |= {"actor_loss": actor_loss.detach(), **self.temperature.descend(log_prob_B)}
+        losses["alpha"] = self.temperature.value.reshape(())
+        self.sync_weight()
+        return losses, error_MB.detach().mean(dim=0)
+
+    def sync_weight(self) -> None:
+        """Move the target critics a step towards the trained ones."""
+        self.soft_update(self.critic_old, self.critic, self.tau)

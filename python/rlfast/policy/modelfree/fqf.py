@@ -1,21 +1,22 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
 from torch import nn
 
+from rlfast.data import Batch
+from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import fraction_gradient, quantile_huber
-from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs
+from rlfast.policy.components.batches import as_batch, info_of
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.learners.discrete.q_learner import output_of_actions
-from rlfast.policy.learners.discrete.quantile_learner import QuantileLearner
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
-from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
+from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
+from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
 from rlfast.utils.net.discrete import Fractions
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 
 @dataclass(kw_only=True)
@@ -34,7 +35,7 @@ TFQFTrainingStats = TypeVar("TFQFTrainingStats", bound=FQFTrainingStats)
 
 
 @QRDQNPolicy.register
-class FQFPolicy(QuantileLearner):
+class FQFPolicy(QLearner):
     r"""Fully parameterized quantile functions (Yang et al., arXiv:1911.02140).
 
     One network proposes the levels :math:`\tau`, another computes the quantiles of the return at their middles,
@@ -53,26 +54,15 @@ class FQFPolicy(QuantileLearner):
         it is a target network or learns in evaluation mode; returns quantiles ``[B, actions, N]``, the fractions, and
         the quantiles between them, and the next hidden state, as
         :class:`rlfast.utils.net.discrete.FullQuantileFunction` does.
-    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
-        that only acts.
     :param fraction_model: proposes the levels, a :class:`rlfast.utils.net.discrete.FractionProposalNetwork`.
     :param fraction_optim: an optimizer of ``fraction_model``, or a factory; its steps are usually far smaller.
-    :param action_space: action space of one environment, a Discrete.
-    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_fractions: N, which ``fraction_model`` has been made with, 2 or more. Default: 32.
     :param ent_coef: c, how much the entropy of the fractions is worth. Default: 0.
-    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
-        network. Default: 0.
-    :param reward_normalization: must be False.
-    :param is_double: whether the trained network chooses the action whose distribution by the target network is the
-        target, and not the target network itself. Default: True.
     :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.
 
+    >>> from gymnasium.spaces import Discrete
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.discrete import FractionProposalNetwork, FullQuantileFunction
@@ -80,87 +70,127 @@ class FQFPolicy(QuantileLearner):
     >>> net = Net(4, hidden_sizes=[64])
     >>> nets = {"model": FullQuantileFunction(net, 2), "fraction_model": FractionProposalNetwork(32, 64)}
     >>> optims = {"optim": adam(1e-3), "fraction_optim": adam(1e-6)}
-    >>> policy = FQFPolicy(**nets, **optims, action_space=gym.spaces.Discrete(2), target_update_freq=100)
+    >>> policy = FQFPolicy(**nets, **optims, action_space=Discrete(2), target_update_freq=100)
     >>> policy(Batch(obs=torch.zeros(3, 4), info={})).logits.shape
     torch.Size([3, 2, 32])
     """
 
     stats_class = FQFTrainingStats
-    parts = ("logits", "fractions", "quantiles_tau")
+    shortcuts: ClassVar[Shortcuts] = {"quantiles": Shortcut(("__call__", "forward"), "_quantiles_of_forward")}
 
     @validate_arguments
     def __init__(
         self,
         *,
-        model: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
         fraction_model: nn.Module,
-        fraction_optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
-        discount_factor: UnitFloat = 0.99,
+        fraction_optim: OptionalOptimizer,
         num_fractions: PositiveInt = 32,
         ent_coef: FiniteFloat = 0.0,
-        estimation_step: PositiveInt = 1,
-        target_update_freq: NonNegativeInt = 0,
-        reward_normalization: bool = False,
-        is_double: bool = True,
-        clip_loss_grad: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[DQNOptions],
     ) -> None:
         if num_fractions < 2:
             raise ValueError(f"num_fractions must be at least 2, got {num_fractions}")
         check_networks(fraction_model=fraction_model)
-        super().__init__(
-            model=model,
-            optim=optim,
-            action_space=action_space,
-            discount_factor=discount_factor,
-            estimation_step=estimation_step,
-            target_update_freq=target_update_freq,
-            reward_normalization=reward_normalization,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-            is_double=is_double,
-            clip_loss_grad=clip_loss_grad,
-        )
+        super().__init__(**options)
         self.fraction_model = fraction_model
         self.fraction_optim = make_optimizer(fraction_optim, fraction_model.parameters())
         self.num_quantiles, self.ent_coef = num_fractions, ent_coef
-        self.compile_update(compile, model, fraction_model)
+
+    def forward(
+        self,
+        batch: Any,
+        state: Any = None,
+        model: Literal["model", "model_old"] = "model",
+        fractions: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> Any:
+        """Choose the actions of the greatest expected return; see :meth:`QLearner.forward`.
+
+        :param fractions: the levels of the quantiles; None for those that the fraction model proposes.
+        :return: ``fractions``, too, and ``quantiles_tau``, the quantiles between them.
+        """
+        outputs, hidden = self._network_output(model, batch.obs, state, batch.info, fractions)
+        act = self.expected_returns(outputs, batch.obs).argmax(dim=1).cpu().numpy()
+        logits, levels, inner = outputs
+        levels = Batch(levels._asdict()) if isinstance(levels, Fractions) else levels
+        return wrap({"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": parse(hidden)})
+
+    def expected_returns(self, outputs: Any, obs: Any) -> torch.Tensor:
+        """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``.
+
+        :param outputs: what :meth:`quantiles` returned.
+        :param obs: the observations, with the mask of legal actions if they have one.
+        """
+        logits, fractions = outputs[:2]
+        width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
+        return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # algorithm 1
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return quantiles of the return after the last reward, ``[B, N]``, at the levels of the trained network."""
+        online = target = self.quantiles(obs_next, state)
+        if self.model_old is not None:
+            target = self.quantiles(obs_next, state, levels=online[1], model="model_old")
+        q_BA = self.expected_returns(online if self.is_double else target, obs_next)
+        return output_of_actions(target[0], q_BA.argmax(dim=1))
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Update the target network if it is due, and do one gradient step for the levels and one for the quantiles."""
         if sample.is_due:
             self.sync_weight()
-        logits, fractions, inner = self.quantile_outputs(sample.obs, sample.state, sample.batch)
+        logits, fractions, inner = self.quantiles(sample.obs, sample.state, sample.batch)
         quantile_BN = output_of_actions(logits, sample.act)
-        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, fractions.tau_hats)  # section 3.3
         with torch.no_grad():
             if inner is None:  # in evaluation mode
                 between = Fractions(fractions.taus, fractions.taus[:, 1:-1], fractions.entropies)
-                inner, _, _ = self.quantile_outputs(sample.obs, sample.state, sample.batch, between)
+                inner, _, _ = self.quantiles(sample.obs, sample.state, sample.batch, between)
             gradient_BM = fraction_gradient(output_of_actions(inner, sample.act), quantile_BN)  # proposition 1
         fraction_loss = (gradient_BM * fractions.taus[:, 1:-1]).sum(dim=1).mean()
         entropy = fractions.entropies.mean()
         both = fraction_loss - self.ent_coef * entropy
         descend(both, self.fraction_optim)
-        quantile_loss = self.descend_mean(loss_B, sample, self.optim)
-        losses = {"loss": quantile_loss + both, "fraction_loss": fraction_loss, "entropy_loss": entropy}
-        return {"quantile_loss": quantile_loss, **{name: loss.detach() for name, loss in losses.items()}}, error_B
+        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, fractions.tau_hats)  # section 3.3
+        quantile_loss = (sample.weight * loss_B).mean()
+        descend(quantile_loss, self.optim)
+        losses = {"quantile_loss": quantile_loss, "fraction_loss": fraction_loss, "entropy_loss": entropy}
+        losses["loss"] = quantile_loss + both
+        return {name: loss.detach() for name, loss in losses.items()}, error_B
 
-    def quantiles_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
-        """Return quantiles by a network, their levels and the quantiles between them."""
+    def quantiles(
+        self,
+        obs: Any,
+        state: Any = None,
+        batch: Any = None,
+        levels: Any = None,
+        model: Literal["model", "model_old"] = "model",
+    ) -> Any:
+        """Return quantiles by a network, ``[B, actions, N]``, their levels, and the quantiles between them.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param batch: the sample that they belong to, if any.
+        :param levels: the levels; None for those that the fraction model proposes.
+        :param model: the name of the network.
+        """
+        return self._network_output(model, obs, state, info_of(batch), levels)[0]
+
+    def _quantiles_of_forward(
+        self,
+        obs: Any,
+        state: Any = None,
+        batch: Any = None,
+        levels: Any = None,
+        model: Literal["model", "model_old"] = "model",
+    ) -> Any:
+        """Return the result of an overridden :meth:`forward`; see :meth:`quantiles`."""
+        result = self(as_batch(obs) if batch is None else batch, state, model=model, fractions=levels)
+        return result.logits, result.fractions, result.quantiles_tau
+
+    def state_after(self, obs: Any, state: Any) -> Any:
+        """Return the hidden state after an observation, from the state before it."""
+        return self._network_output("model", obs, state, {}, None)[1]
+
+    def _network_output(
+        self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any
+    ) -> Any:
         given = {} if levels is None else {"fractions": levels}
         return self.network(model)(inner_obs(obs), propose_model=self.fraction_model, **given, state=state, info=info)
-
-    def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
-        """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``."""
-        logits, fractions = outputs[:2]
-        width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
-        return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # algorithm 1
-
-    def target_levels(self, outputs: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
-        """Return the levels of the trained network."""
-        return outputs[1]

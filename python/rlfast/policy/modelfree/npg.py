@@ -1,19 +1,27 @@
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
 from torch import nn
+from torch.distributions import Distribution
 
 from rlfast.data.stats import SequenceSummaryStats
-from rlfast.functional.losses import policy_gradient_loss
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.functional import normalize
+from rlfast.functional.losses import policy_gradient_loss, value_loss
+from rlfast.functional.natural_gradient import NaturalStep
+from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.distributions import log_prob_of
-from rlfast.policy.learners.natural_gradient_learner import NaturalGradientLearner
-from rlfast.policy.learners.rollout_learner import TDistFn, TDistribution
+from rlfast.policy.components.returns import Index
 from rlfast.policy.modelfree.a2c import A2CPolicy
-from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory
+from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
+from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
+from rlfast.utils.net._shared import separate_features
+from rlfast.utils.optim import descend
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import RolloutBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -31,8 +39,16 @@ class NPGTrainingStats(TrainingStats):
 TNPGTrainingStats = TypeVar("TNPGTrainingStats", bound=NPGTrainingStats)
 
 
+class NPGOptions(RolloutOptions, total=False):
+    """The arguments of :class:`NPGPolicy`."""
+
+    optim_critic_iters: int
+    actor_step_size: float
+    advantage_normalization: bool
+
+
 @A2CPolicy.register
-class NPGPolicy(NaturalGradientLearner):
+class NPGPolicy(RolloutLearner):
     r"""Natural policy gradient (Kakade 2001, *A natural policy gradient*).
 
     .. math::
@@ -42,91 +58,85 @@ class NPGPolicy(NaturalGradientLearner):
     gradients.) Advantages are estimated by :func:`rlfast.functional.gae`. On each minibatch the critic takes several
     steps down the mean squared error of its values.
 
-    If a subclass or an assignment replaces :meth:`forward` or ``_compute_returns(batch, buffer, indices)``, or there
-    are hooks, learning calls these methods.
-
-    :param actor: called as ``actor(obs, state=..., info=...)``; returns the arguments of ``dist_fn`` (a tuple of
-        several, or one tensor), and the next hidden state.
-    :param critic: called as ``critic(obs)``; returns values ``[B, 1]``.
     :param optim: optimizes the critic: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with
         those of its parameters that the actor does not have; None for a policy that only acts.
-    :param dist_fn: a function that makes the distribution over actions; see :class:`PPOPolicy`.
-        ``torch.distributions.kl_divergence`` must support it; it supports those of torch and :mod:`rlfast.functional`.
-    :param action_space: action space of one environment.
     :param optim_critic_iters: gradient steps of the critic on each minibatch. Default: 5.
     :param actor_step_size: size of the actor's steps, :math:`\alpha`. Default: 0.5.
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each roll-out. Default: True.
-    :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
-    :param max_batchsize: the largest batch of the networks while a roll-out is prepared. Default: 256.
-    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
-    :param reward_normalization: whether returns are divided by their running standard deviation, so that values are of
-        the order of 1. Default: False.
-    :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param action_scaling: whether actions are stretched to the bounds of a Box; no effect on other spaces. Default:
-        True.
-    :param action_bound_method: how actions are bounded to [-1, 1] before that: ``"clip"`` (default), ``"tanh"``, or
-        None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param options: of :class:`~rlfast.policy.rollout.RolloutLearner`.
     :raises ValueError: for a value out of range, or scaling to a Box without finite bounds.
 
+    >>> from gymnasium.spaces import Discrete
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.discrete import Actor, Critic
     >>> from rlfast.utils.optim import adam
     >>> nets = {"actor": Actor(Net(4, hidden_sizes=[64]), 2), "critic": Critic(Net(4, hidden_sizes=[64]))}
     >>> how = {"optim": adam(1e-3), "dist_fn": torch.distributions.Categorical, "action_scaling": False}
-    >>> policy = NPGPolicy(**nets, **how, action_space=gym.spaces.Discrete(2))
+    >>> policy = NPGPolicy(**nets, **how, action_space=Discrete(2))
     >>> sum(len(group["params"]) for group in policy.optim.param_groups)  # the critic's
     4
     """
 
-    stats_class = NPGTrainingStats
+    stats_class: ClassVar[type[Any]] = NPGTrainingStats
+    columns: ClassVar[tuple[str, ...]] = ("act", "adv", "returns")
+    damping = 0.1
+    """Added to the diagonal of the Fisher matrix, which is singular if some parameters have no effect on any row."""
+    refused_options = ("compile",)
 
     @validate_arguments
     def __init__(
         self,
         *,
-        actor: nn.Module,
-        critic: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        dist_fn: TDistFn,
-        action_space: gym.Space[Any],
         optim_critic_iters: PositiveInt = 5,
         actor_step_size: FiniteFloat = 0.5,
         advantage_normalization: bool = True,
-        gae_lambda: UnitFloat = 0.95,
-        max_batchsize: PositiveInt = 256,
-        discount_factor: UnitFloat = 0.99,
-        reward_normalization: bool = False,
-        deterministic_eval: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        action_scaling: bool = True,
-        action_bound_method: Literal["clip", "tanh"] | None = "clip",
-        lr_scheduler: TLearningRateScheduler | None = None,
+        **options: Unpack[RolloutOptions],
     ) -> None:
-        super().__init__(
-            actor=actor,
-            critic=critic,
-            optim=optim,
-            dist_fn=dist_fn,
-            optim_critic_iters=optim_critic_iters,
-            advantage_normalization=advantage_normalization,
-            gamma=discount_factor,
-            gae_lambda=gae_lambda,
-            max_batchsize=max_batchsize,
-            reward_normalization=reward_normalization,
-            deterministic_eval=deterministic_eval,
-            action_space=action_space,
-            observation_space=observation_space,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            lr_scheduler=lr_scheduler,
-        )
-        self.actor_step_size = actor_step_size
+        super().__init__(**options)
+        self.optim_critic_iters, self.actor_step_size = optim_critic_iters, actor_step_size
+        self.norm_adv = advantage_normalization
 
-    def actor_step(self, distribution: TDistribution, *columns: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Take one step of a fixed size."""
-        act, adv_B = columns
-        step = self.natural_step(distribution, lambda dist: policy_gradient_loss(log_prob_of(dist, act), adv_B))
+    def optimized(self, *networks: nn.Module) -> Iterable[nn.Parameter]:
+        """Return the parameters of the critic that the actor does not share: only natural steps change the actor's."""
+        actor, critic = networks
+        taken = {id(parameter) for parameter in actor.parameters()}
+        return [parameter for parameter in critic.parameters() if id(parameter) not in taken]
+
+    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Prepare a roll-out, and normalize its advantages; see :meth:`RolloutLearner.process_fn`."""
+        rollout = super().process_fn(batch, buffer, indices)
+        if self.norm_adv:
+            rollout.adv = normalize(rollout.adv)
+        return rollout
+
+    def gradient_step(self, batch: Minibatch) -> Mapping[str, torch.Tensor]:
+        """Do one natural step of the actor, and several gradient steps of the critic."""
+        with separate_features():  # parameters change in between
+            losses = self.actor_step(batch)
+            for _ in range(self.optim_critic_iters):
+                vf_loss = value_loss(self.critic(batch.obs).flatten(), batch.returns)
+                descend(vf_loss, self.optim)
+        return {**losses, "vf_loss": vf_loss.detach()}
+
+    def actor_step(self, batch: Minibatch) -> dict[str, torch.Tensor]:
+        """Step along the natural gradient, by a fixed size.
+
+        :param batch: the minibatch.
+        :return: ``actor_loss`` before the step, and ``kl``, the divergence from the policy before it.
+        """
+
+        def loss(dist: Distribution) -> torch.Tensor:
+            return policy_gradient_loss(log_prob_of(dist, batch.act), batch.adv)
+
+        step = self.natural_step(batch, loss)
         kl, _ = step.take(self.actor_step_size)
         return {"actor_loss": step.loss, "kl": kl}
+
+    def natural_step(self, batch: Minibatch, loss: Callable[[Distribution], torch.Tensor]) -> NaturalStep:
+        """Return the direction in which a loss falls fastest per unit of KL divergence of the distribution.
+
+        :param batch: the minibatch.
+        :param loss: returns the loss of a distribution over its actions, a scalar.
+        """
+        parameters = [parameter for parameter in self.actor.parameters() if parameter.requires_grad]
+        return NaturalStep(lambda: self.dist(batch), loss, parameters, self.damping)

@@ -1,16 +1,21 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.policy.base import TLearningRateScheduler
-from rlfast.policy.learners.discrete.fixed_quantile_learner import FixedQuantileLearner
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.functional.losses import quantile_huber
+from rlfast.policy.base import TrainingStats
+from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
-from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.policy.native.choosers import Chooser, ExpectationChooser
+from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
+from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
+from rlfast.utils.net.common import device_of
+from rlfast.utils.optim import descend
 
 
 @dataclass(kw_only=True)
@@ -21,8 +26,14 @@ class QRDQNTrainingStats(DQNTrainingStats):
 TQRDQNTrainingStats = TypeVar("TQRDQNTrainingStats", bound=QRDQNTrainingStats)
 
 
+class QRDQNOptions(DQNOptions, total=False):
+    """The arguments of :class:`QRDQNPolicy`."""
+
+    num_quantiles: int
+
+
 @DQNPolicy.register
-class QRDQNPolicy(FixedQuantileLearner):
+class QRDQNPolicy(QLearner):
     r"""Quantile regression DQN (Dabney et al., arXiv:1710.10044, algorithm 1).
 
     The network estimates N quantiles of the return, :math:`\theta`, for each action:
@@ -35,75 +46,57 @@ class QRDQNPolicy(FixedQuantileLearner):
 
     with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`.
 
-    :param model: called as ``model(obs, state=None, info={})``; returns quantiles ``[B, actions, N]``, as ``Net(...,
-        num_atoms=N)`` does, and the next hidden state.
-    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
-        that only acts.
-    :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_quantiles: N, 2 or more. Default: 200.
-    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
-        network. Default: 0.
-    :param reward_normalization: must be False.
-    :param is_double: whether the trained network chooses the action whose distribution by the target network is the
-        target, and not the target network itself. Default: True.
     :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
-    :param action_space: action space of one environment, a Discrete.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.
 
+    >>> from gymnasium.spaces import Discrete
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.optim import adam
-    >>> model, space = Net(4, 2, [64], num_atoms=200), gym.spaces.Discrete(2)
+    >>> model, space = Net(4, 2, [64], num_atoms=200), Discrete(2)
     >>> policy = QRDQNPolicy(model=model, optim=adam(1e-3), action_space=space, target_update_freq=100)
     >>> policy(Batch(obs=torch.zeros(3, 4), info={})).logits.shape
     torch.Size([3, 2, 200])
     """
 
-    stats_class = QRDQNTrainingStats
+    stats_class: ClassVar[type[TrainingStats]] = QRDQNTrainingStats
     learns_from_sequences = True
 
     @validate_arguments
-    def __init__(
-        self,
-        *,
-        model: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
-        discount_factor: UnitFloat = 0.99,
-        num_quantiles: PositiveInt = 200,
-        estimation_step: PositiveInt = 1,
-        target_update_freq: NonNegativeInt = 0,
-        reward_normalization: bool = False,
-        is_double: bool = True,
-        clip_loss_grad: bool = False,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
-    ) -> None:
-        super().__init__(
-            model=model,
-            optim=optim,
-            action_space=action_space,
-            discount_factor=discount_factor,
-            estimation_step=estimation_step,
-            target_update_freq=target_update_freq,
-            reward_normalization=reward_normalization,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-            num_quantiles=num_quantiles,
-            is_double=is_double,
-            clip_loss_grad=clip_loss_grad,
+    def __init__(self, *, num_quantiles: PositiveInt = 200, **options: Unpack[DQNOptions]) -> None:
+        if num_quantiles < 2:
+            raise ArgumentError(f"num_quantiles must be at least 2, got {num_quantiles}")
+        super().__init__(**options)
+        self.num_quantiles = num_quantiles
+        levels = (torch.arange(num_quantiles, device=device_of(self.model)) + 0.5) / num_quantiles  # lemma 2
+        self.tau_hat = nn.Parameter(levels.view(1, -1, 1), False)
+
+    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
+        """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
+        return legal_values(logits.mean(dim=2), mask)
+
+    def _make_chooser(self) -> Chooser:
+        return self.for_all_actions(
+            ExpectationChooser(self, ("max_action_num",), atoms=self.num_quantiles, values=None)
         )
-        self.compile_update(compile, model)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the quantiles of the return after the last reward, ``[B, N]`` (algorithm 1)."""
+        quantile_BAN = self.values(obs_next, state, model=self.lagged)
+        if self.is_double and self.model_old is not None:
+            act_B = self.greedy_actions(obs_next, state)
+        else:
+            act_B = self.compute_q_value(quantile_BAN, action_mask(obs_next)).argmax(dim=1)
+        return output_of_actions(quantile_BAN, act_B)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Update the target network if it is due, and do one gradient step on the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss (equation 10)."""
         if sample.is_due:
             self.sync_weight()
-        loss, error_B = self.quantile_loss(sample, self.values(sample.obs, sample.state, sample.batch))
+        quantile_BN = output_of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
+        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, self.tau_hat.flatten())
+        loss = (sample.weight * loss_B).mean()
         descend(loss, self.optim)
         return {"loss": loss.detach()}, error_B

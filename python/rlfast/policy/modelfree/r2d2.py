@@ -1,16 +1,17 @@
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
-import gymnasium as gym
 import torch
+from torch import nn
 
 from rlfast.functional.losses import squared_loss, td_error
 from rlfast.functional.sequences import rescaled, unrescaled
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.discrete.q_learner import QLearner
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.base import TrainingStats
+from rlfast.policy.components.action_masks import action_mask
+from rlfast.policy.q_learner import QLearner, QOptions, output_of_actions
+from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptionalOptimizer, descend
 
 
 @dataclass(kw_only=True)
@@ -41,25 +42,20 @@ class R2D2Policy(QLearner):
     :param model: called as ``model(obs, state=None, info={})``; returns action values ``[B, actions]`` and the next
         hidden state, as :class:`rlfast.utils.net.common.Recurrent` does, by ``dueling_param`` with two streams as in
         the paper.
-    :param optim: an optimizer of ``model``, or a factory such as :func:`rlfast.utils.optim.adam`, called with its
-        parameters; None for a policy that only acts.
-    :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
     :param discount_factor: discount of future rewards, :math:`\gamma`, in [0, 1]. Default: 0.997.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 5.
     :param target_update_freq: C, number of gradient steps between copies to the target network. Default: 2500.
     :param eta: weight of the largest error in a priority, :math:`\eta`, in [0, 1]. Default: 0.9.
     :param rescaling: :math:`\epsilon` of :math:`h`, at least 0; None for no rescaling of values. Default: 0.001.
-    :param is_double: whether the trained network chooses the action whose value the target network estimates. Default:
-        True.
     :param max_grad_norm: largest Euclidean norm of the gradient; 0 or None for no limit. Default: None.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.
 
+    >>> from gymnasium.spaces import Discrete
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Recurrent
     >>> from rlfast.utils.optim import adam
-    >>> space = gym.spaces.Discrete(2)
+    >>> space = Discrete(2)
     >>> policy = R2D2Policy(model=Recurrent(1, 4, 2), optim=adam(1e-4, eps=1e-3), action_space=space)
     >>> policy(Batch(obs=torch.zeros(3, 4), info={})).act.shape
     (3,)
@@ -67,40 +63,37 @@ class R2D2Policy(QLearner):
 
     stats_class = R2D2TrainingStats
     learns_from_sequences = True
+    refused_options = (*QLearner.refused_options, "reward_normalization", "clip_loss_grad", "compile")
 
     @validate_arguments
     def __init__(
         self,
         *,
-        model: torch.nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: gym.Space[Any],
+        model: nn.Module,
+        optim: OptionalOptimizer,
         discount_factor: UnitFloat = 0.997,
         estimation_step: PositiveInt = 5,
         target_update_freq: PositiveInt = 2500,
         eta: UnitFloat = 0.9,
         rescaling: NonNegativeFloat | None = 1e-3,
-        is_double: bool = True,
         max_grad_norm: NonNegativeFloat | None = None,
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
+        **options: Unpack[QOptions],
     ) -> None:
         super().__init__(
             model=model,
             optim=optim,
-            action_space=action_space,
             discount_factor=discount_factor,
             estimation_step=estimation_step,
             target_update_freq=target_update_freq,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
+            **options,
         )
-        self.eta, self.rescaling = eta, rescaling
-        self.is_double, self.max_grad_norm = is_double, max_grad_norm
+        self.eta, self.rescaling, self.max_grad_norm = eta, rescaling, max_grad_norm
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the value of the observation after the last reward, in the scale of rewards, ``[N]``."""
-        value_N = self.output_of_best_action(obs_next, state, double=self.is_double)
+        q_NA = self.compute_q_value(self.values(obs_next, state, model=self.lagged), action_mask(obs_next))
+        act_N = self.greedy_actions(obs_next, state) if self.is_double else q_NA.argmax(dim=1)
+        value_N = output_of_actions(q_NA, act_N)
         return value_N if self.rescaling is None else unrescaled(value_N, self.rescaling)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:

@@ -1,18 +1,18 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
-from gymnasium.spaces import Box
 from torch import nn
 
-from rlfast.exploration import BaseNoise
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.temperature import Alpha
-from rlfast.policy.learners.soft_learner import SoftActorCritic
+from rlfast.policy.base import TrainingStats
+from rlfast.policy.critics import q_values, twin_critics
 from rlfast.policy.modelfree.ddpg import DDPGPolicy
-from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory
+from rlfast.policy.replay import Losses, Sample
+from rlfast.policy.soft import SoftLearner, SoftOptions
+from rlfast.utils.optim import OptionalOptimizer, descend
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(kw_only=True)
@@ -31,7 +31,7 @@ TSACTrainingStats = TypeVar("TSACTrainingStats", bound=SACTrainingStats)
 
 
 @DDPGPolicy.register
-class SACPolicy(SoftActorCritic):
+class SACPolicy(SoftLearner):
     r"""Soft actor-critic (Haarnoja et al., arXiv:1812.05905) with a squashed normal policy.
 
     .. math::
@@ -41,35 +41,15 @@ class SACPolicy(SoftActorCritic):
         L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \min_j Q_j(s_t, a), \quad a \sim \pi \\
         Q^-_j &\leftarrow Q^-_j + \tau\,(Q_j - Q^-_j)
 
-    If a subclass or an assignment replaces :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
-    critic, optimizer)``, or there are hooks, learning calls these methods.
-
-    :param actor: called as ``actor(obs, state=..., info=...)``; returns means and standard deviations before squashing,
-        and the next hidden state, as :class:`rlfast.utils.net.continuous.ActorProb` with ``unbounded=True`` and
-        ``conditioned_sigma=True`` does.
-    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
-        the critics', for a policy that only acts.
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
     :param critic_optim: an optimizer of ``critic``, or a factory.
-    :param action_space: action space of one environment, a Box.
     :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
     :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
-    :param tau: :math:`\tau`, the size of the steps of target networks, in [0, 1]. Default: 0.005.
-    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
-    :param alpha: :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one that is learned, or
-        a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
-    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
-    :param exploration_noise: noise that collectors add to actions on request; ``"default"`` for normal
-        noise of 0.1. Default: None, as its random actions explore.
-    :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
-    :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.soft.SoftLearner`.
     :raises ValueError: for a value out of range, another kind of action space, an actor of another width, or an
         optimizer for a ``critic2`` that is not given.
 
+    >>> from gymnasium.spaces import Box
     >>> from rlfast.data import Batch
     >>> from rlfast.policy import AutoAlpha
     >>> from rlfast.utils.net.common import Net
@@ -85,53 +65,58 @@ class SACPolicy(SoftActorCritic):
 
     stats_class = SACTrainingStats
     learns_from_sequences = True
-    critic_names = lagged_names = ("critic", "critic2")
 
-    @validate_arguments
     def __init__(
         self,
         *,
-        actor: nn.Module,
-        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
         critic: nn.Module,
-        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: "Box[Any]",
+        critic_optim: OptionalOptimizer,
         critic2: nn.Module | None = None,
-        critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
-        tau: UnitFloat = 0.005,
-        gamma: UnitFloat = 0.99,
-        alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
-        estimation_step: PositiveInt = 1,
-        exploration_noise: BaseNoise | Literal["default"] | None = None,
-        deterministic_eval: bool = True,
-        action_scaling: bool = True,
-        action_bound_method: Literal["clip"] | None = "clip",
-        observation_space: gym.Space[Any] | None = None,
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        critic2_optim: OptionalOptimizer = None,
+        **options: Unpack[SoftOptions],
     ) -> None:
-        super().__init__(
-            actor=actor,
-            actor_optim=actor_optim,
-            action_space=action_space,
-            tau=tau,
-            gamma=gamma,
-            estimation_step=estimation_step,
-            exploration_noise=exploration_noise,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-        )
-        self.add_critics(critic, critic_optim, critic2, critic2_optim)
-        self.set_temperature(alpha)
-        self.deterministic_eval = deterministic_eval
-        self.compile_update(compile, actor, critic, self.critic2)
+        super().__init__(**options)
+        twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
+        self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
+        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
 
-    def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the smaller value by the target critics, ``[B]``."""
-        return torch.minimum(*self.critic_values(obs_next, act, old=True))
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+        """Return the soft value of the observation after the last reward, ``[B]`` (equation 3)."""
+        act, log_prob_B = self.sample(obs_next, draws[0], state)
+        q_B = torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))
+        return q_B - self.temperature.value * log_prob_B
 
-    def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
-        """Return the smaller value by both critics, ``[B]``."""
-        return torch.minimum(*self.critic_values(obs, act))
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for each critic, the actor, the temperature, and the target critics (algorithm 1)."""
+        error1_B, critic1_loss = self._mse_optimizer(sample, self.critic, self.critic_optim)
+        error2_B, critic2_loss = self._mse_optimizer(sample, self.critic2, self.critic2_optim)
+
+        act, log_prob_B = self.sample(sample.obs, sample.draws[0], sample.state, sample.batch)
+        q_B = torch.minimum(q_values(self.critic, sample.obs, act), q_values(self.critic2, sample.obs, act))
+        actor_loss = (self.temperature.value * log_prob_B - q_B).mean()  # equation 7
+        descend(actor_loss, self.actor_optim)
+
+        losses = {"actor_loss": actor_loss.detach(), "critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
+        losses |= self.temperature.descend(log_prob_B)  # equation 18
+        losses["alpha"] = self.temperature.value.reshape(())
+        self.sync_weight()
+        return losses, -(error1_B + error2_B) / 2
+
+    @staticmethod
+    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Do one gradient step for a critic towards the returns (equation 5).
+
+        :param batch: the sample.
+        :param critic: the critic.
+        :param optimizer: its optimizer.
+        :return: the errors, value minus return, ``[B]``, and the loss before the step.
+        """
+        error_B = q_values(critic, batch.obs, batch.act) - batch.returns.flatten()
+        critic_loss = (getattr(batch, "weight", 1.0) * error_B.square()).mean()
+        descend(critic_loss, optimizer)
+        return error_B.detach(), critic_loss.detach()
+
+    def sync_weight(self) -> None:
+        """Move the target critics a step towards the trained ones."""
+        self.soft_update(self.critic_old, self.critic, self.tau)
+        self.soft_update(self.critic2_old, self.critic2, self.tau)

@@ -1,17 +1,22 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Required, TypeVar, Unpack
 
-import gymnasium as gym
 import torch
-from gymnasium.spaces import Box
 from torch import nn
 
 from rlfast.exploration import BaseNoise
-from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.continuous.twin_delayed_learner import TwinDelayedLearner
+from rlfast.functional.losses import smoothed_action
+from rlfast.policy.actor_critic import ActorCriticLearner, ActorCriticOptions, ExploringOptions
+from rlfast.policy.base import TrainingStats
+from rlfast.policy.components.network_checks import check_stretching
+from rlfast.policy.critics import q_values, twin_critics
 from rlfast.policy.modelfree.ddpg import DDPGPolicy
-from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory
+from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, validate_arguments
+from rlfast.utils.optim import OptionalOptimizer, descend
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(kw_only=True)
@@ -27,8 +32,20 @@ class TD3TrainingStats(TrainingStats):
 TTD3TrainingStats = TypeVar("TTD3TrainingStats", bound=TD3TrainingStats)
 
 
+class TD3Options(ExploringOptions, total=False):
+    """The arguments of :class:`TD3Policy`."""
+
+    critic: Required[nn.Module]
+    critic_optim: Required[OptionalOptimizer]
+    critic2: nn.Module | None
+    critic2_optim: OptionalOptimizer
+    policy_noise: float
+    update_actor_freq: int
+    noise_clip: float
+
+
 @DDPGPolicy.register
-class TD3Policy(TwinDelayedLearner):
+class TD3Policy(ActorCriticLearner):
     r"""Twin delayed deep deterministic policy gradient (Fujimoto, van Hoof and Meger, arXiv:1802.09477, algorithm 1).
 
     .. math::
@@ -40,35 +57,20 @@ class TD3Policy(TwinDelayedLearner):
 
     The actor and all target networks move at every ``update_actor_freq``-th gradient step, the first one included.
 
-    If a subclass or an assignment replaces :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
-    critic, optimizer)``, or there are hooks, learning calls these methods.
-
-    :param actor: called as ``actor(obs, state=..., info=...)``; returns actions ``[B, size]`` and the next hidden
-        state, as :class:`rlfast.utils.net.continuous.Actor` does.
-    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
-        the critics', for a policy that only acts.
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
     :param critic_optim: an optimizer of ``critic``, or a factory.
-    :param action_space: action space of one environment, a Box.
     :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
     :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
-    :param tau: size of the steps of target networks towards the trained ones, in [0, 1]. Default: 0.005.
-    :param gamma: discount of future rewards, in [0, 1]. Default: 0.99.
     :param exploration_noise: noise that collectors add to actions on request; ``"default"`` (default) for
         normal noise of 0.1, None for none.
     :param policy_noise: :math:`\tilde\sigma`, 0 or more, in units in which actions range from -1 to 1. Default: 0.2.
     :param update_actor_freq: number of gradient steps of the critics for one of the actor. Default: 2.
     :param noise_clip: :math:`c`; 0 for no limit. Default: 0.5.
-    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
-    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
-    :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box, as an actor with
-        ``max_action=1`` needs. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
-    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
-    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param options: of :class:`~rlfast.policy.actor_critic.ActorCriticLearner`.
     :raises ValueError: for a value out of range, another kind of action space, or an optimizer for a ``critic2`` that
         is not given.
 
+    >>> from gymnasium.spaces import Box
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.continuous import Actor, Critic
@@ -87,39 +89,83 @@ class TD3Policy(TwinDelayedLearner):
     def __init__(
         self,
         *,
-        actor: nn.Module,
-        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
         critic: nn.Module,
-        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
-        action_space: "Box[Any]",
+        critic_optim: OptionalOptimizer,
         critic2: nn.Module | None = None,
-        critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
-        tau: UnitFloat = 0.005,
-        gamma: UnitFloat = 0.99,
+        critic2_optim: OptionalOptimizer = None,
         exploration_noise: BaseNoise | Literal["default"] | None = "default",
         policy_noise: NonNegativeFloat = 0.2,
         update_actor_freq: PositiveInt = 2,
         noise_clip: NonNegativeFloat = 0.5,
-        estimation_step: PositiveInt = 1,
-        observation_space: gym.Space[Any] | None = None,
-        action_scaling: bool = True,
-        action_bound_method: Literal["clip"] | None = "clip",
-        lr_scheduler: TLearningRateScheduler | None = None,
-        compile: bool = False,
+        **options: Unpack[ActorCriticOptions],
     ) -> None:
-        super().__init__(
-            actor=actor,
-            actor_optim=actor_optim,
-            action_space=action_space,
-            tau=tau,
-            gamma=gamma,
-            estimation_step=estimation_step,
-            exploration_noise=exploration_noise,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            observation_space=observation_space,
-            lr_scheduler=lr_scheduler,
-        )
-        self.add_critics(critic, critic_optim, critic2, critic2_optim)
-        self.set_delay(policy_noise, noise_clip, update_actor_freq)
-        self.compile_update(compile, actor, critic, self.critic2)
+        super().__init__(exploration_noise=exploration_noise, **options)
+        check_stretching(self.actor, action_scaling=self.action_scaling)
+        self.actor_old = self.lagged_copy(self.actor)
+        twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
+        self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
+        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.policy_noise, self.noise_clip = policy_noise, noise_clip
+        self.update_actor_freq = update_actor_freq
+
+    def is_due(self) -> bool:
+        """Return whether the actor and the target networks move in the next gradient step."""
+        return self._iter % self.update_actor_freq == 0
+
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
+        """Draw the noise that smooths the targets."""
+        return (self.draw_normal((rows, *self._act_shape), self._dtype, self._device),)
+
+    def smoothed_actions(self, obs: Any, state: Any, noise: torch.Tensor) -> torch.Tensor:
+        """Return actions of the target actor with noise (section 5.3), ``[B, *shape]``.
+
+        :param obs: observations.
+        :param state: hidden state before them, or None.
+        :param noise: standard normal numbers.
+        """
+        act = self.act(obs, state, model="actor_old")
+        return smoothed_action(act, noise, self.policy_noise, self.noise_clip)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+        """Return the smaller value of the observation after the last reward (equation 10), ``[B]``."""
+        act = self.smoothed_actions(obs_next, state, *draws)
+        return torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for each critic and, if it is due, one for the actor and one of the target networks."""
+        error1_B, critic1_loss = self._mse_optimizer(sample, self.critic, self.critic_optim)
+        error2_B, critic2_loss = self._mse_optimizer(sample, self.critic2, self.critic2_optim)
+        losses = {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
+        if sample.is_due:
+            actor_loss = self.actor_loss(sample)
+            descend(actor_loss, self.actor_optim)
+            losses["actor_loss"] = actor_loss.detach()
+            self.sync_weight()
+        return losses, -(error1_B + error2_B) / 2
+
+    def actor_loss(self, sample: Sample) -> torch.Tensor:
+        """Return the loss of the actor, a scalar: minus the mean value of its actions by the first critic.
+
+        :param sample: the sample.
+        """
+        return -q_values(self.critic, sample.obs, self.act(sample.obs, sample.state, sample.batch)).mean()
+
+    @staticmethod
+    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Do one gradient step for a critic towards the returns (algorithm 1).
+
+        :param batch: the sample.
+        :param critic: the critic.
+        :param optimizer: its optimizer.
+        :return: the errors, value minus return, ``[B]``, and the loss before the step.
+        """
+        error_B = q_values(critic, batch.obs, batch.act) - batch.returns.flatten()
+        critic_loss = (getattr(batch, "weight", 1.0) * error_B.square()).mean()
+        descend(critic_loss, optimizer)
+        return error_B.detach(), critic_loss.detach()
+
+    def sync_weight(self) -> None:
+        """Move the target networks a step towards the trained ones."""
+        self.soft_update(self.actor_old, self.actor, self.tau)
+        self.soft_update(self.critic_old, self.critic, self.tau)
+        self.soft_update(self.critic2_old, self.critic2, self.tau)

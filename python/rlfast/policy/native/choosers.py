@@ -16,8 +16,7 @@ from rlfast._core import Network, SchemaMismatch
 from rlfast.functional.distributions import Categorical
 from rlfast.policy.native.layers import Layers
 from rlfast.utils.runtime.native import NotNativeError
-
-_HOOKS = "_forward_hooks", "_forward_pre_hooks"
+from rlfast.utils.torch_private.changes import ModuleVersion
 
 
 class Chooser:
@@ -26,7 +25,6 @@ class Chooser:
     Torch rounds differently, so where two actions are nearly as good no choice is made here.
 
     :param policy: the policy, whose ``acting_network`` computes a number for each action.
-    :param names: names of the policy's methods in whose place this object acts.
     :param facts: names of the policy's attributes on which the choice depends.
     :raises NotNativeError: the module is of another kind, or has hooks.
     """
@@ -34,40 +32,35 @@ class Chooser:
     is_random = False
     """Whether choices need random numbers."""
 
-    def __init__(self, policy: Any, names: tuple[str, ...], facts: tuple[str, ...] = ()) -> None:
+    def __init__(self, policy: Any, facts: tuple[str, ...] = ()) -> None:
         self._module: nn.Module = policy.acting_network
-        self._names, self._fact_names = names, facts
+        self._fact_names = facts
         layers = Layers()
         self._add_nodes(layers, self._module)
         self.network: Network = layers.network()
-        self._watch = layers.watch
-        self._kind = self._kind_of(policy)
-        if not layers.watch.begin():
-            raise NotNativeError("a network has hooks, a forward of its own, or runs under autocast")
+        self._version = ModuleVersion(layers.modules, layers.tensors, policy)
+        self._facts = self._facts_of(policy)
+        if not self._version.is_current():
+            raise NotNativeError("the policy or a network has hooks, or runs under autocast")
 
     def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
         """Add the nodes that compute what actions are chosen from."""
         layers.call_network(module, 0)
 
-    def _kind_of(self, policy: Any) -> tuple[Any, ...]:
-        kind, own = type(policy), policy.__dict__
-        return (
-            *[getattr(kind, name) for name in self._names],
-            *[name in own for name in self._names],
-            *[getattr(policy, name) for name in self._fact_names],
-        )
+    def _facts_of(self, policy: Any) -> tuple[Any, ...]:
+        return tuple(getattr(policy, name) for name in self._fact_names)
 
     def is_current(self, policy: Any) -> bool:
         """Return whether the policy still acts as it did when this object was made; weights may differ.
 
+        Other attributes of networks than their parameters, submodules, modes and hooks are taken to stay.
+
         :param policy: the policy.
         """
-        own = policy.__dict__
         return (
             policy.acting_network is self._module
-            and not (own[_HOOKS[0]] or own[_HOOKS[1]])
-            and self._kind_of(policy) == self._kind
-            and self._watch.holds()
+            and self._version.is_current()
+            and self._facts_of(policy) == self._facts
         )
 
     def choose(self, obs: Any) -> NDArray[Any] | None:
@@ -125,18 +118,15 @@ class ExpectationChooser(Chooser):
     """Chooses the action with the greatest expected return, where a module computes a distribution for each action.
 
     :param policy: the policy, whose ``acting_network`` computes probabilities or quantiles.
-    :param names: see :class:`Chooser`.
     :param facts: see :class:`Chooser`.
     :param atoms: how many numbers the module computes for each action.
     :param values: name of the policy's tensor of returns, whose probabilities they are; None if they are quantiles.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    def __init__(
-        self, policy: Any, names: tuple[str, ...], facts: tuple[str, ...], *, atoms: int, values: str | None
-    ) -> None:
+    def __init__(self, policy: Any, facts: tuple[str, ...], *, atoms: int, values: str | None) -> None:
         self._atoms, self._values = atoms, None if values is None else (policy, values)
-        super().__init__(policy, names, facts)
+        super().__init__(policy, facts)
         self._values = None  # or the policy would never be freed
 
     def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
@@ -207,16 +197,15 @@ class ClockChooser(DrawsAhead, Chooser):
     :class:`rlfast.functional.distributions.Categorical`.
 
     :param policy: the policy, whose ``acting_network`` computes probabilities or logits.
-    :param names: see :class:`Chooser`.
     :param dist_fn: the policy's function that makes the distribution.
     :raises NotNativeError: see :class:`Chooser`, or the distribution is another one.
     """
 
-    def __init__(self, policy: Any, names: tuple[str, ...], dist_fn: Any) -> None:
+    def __init__(self, policy: Any, dist_fn: Any) -> None:
         self._takes_probabilities = dist_fn is torch.distributions.Categorical
         if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
-        super().__init__(policy, names, drawing_facts(policy))
+        super().__init__(policy, drawing_facts(policy))
         self._draw_for(policy)
 
     def _add_nodes(self, layers: Layers, module: nn.Module) -> None:

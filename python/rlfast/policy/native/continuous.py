@@ -24,7 +24,6 @@ class ContinuousChooser(Chooser):
     """Takes the output of a deterministic actor as actions. They equal those of the policy but for rounding.
 
     :param policy: the policy.
-    :param names: see :class:`Chooser`.
     :param shape: the shape of one action.
     :param facts: see :class:`Chooser`.
     :raises NotNativeError: see :class:`Chooser`.
@@ -32,10 +31,8 @@ class ContinuousChooser(Chooser):
 
     _slots: tuple[int, ...]
 
-    def __init__(
-        self, policy: Any, names: tuple[str, ...], shape: tuple[int, ...], facts: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(policy, names, facts)
+    def __init__(self, policy: Any, shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
+        super().__init__(policy, facts)
         self._shape = shape
 
     def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
@@ -66,7 +63,6 @@ class NormalChooser(DrawsAhead, ContinuousChooser):
 
     :param policy: the policy, whose actor computes means and standard deviations. It draws unless
         ``deterministic_eval`` is set and it is in evaluation mode.
-    :param names: see :class:`Chooser`.
     :param shape: the shape of one action.
     :param squashed: whether actions are the hyperbolic tangents of what is drawn. Default: False.
     :param dist: a method of the policy that makes the distribution from means and standard deviations; None (default)
@@ -77,13 +73,12 @@ class NormalChooser(DrawsAhead, ContinuousChooser):
     def __init__(
         self,
         policy: Any,
-        names: tuple[str, ...],
         shape: tuple[int, ...],
         *,
         squashed: bool = False,
         dist: Callable[[tuple[torch.Tensor, ...]], Distribution] | None = None,
     ) -> None:
-        super().__init__(policy, names, shape, drawing_facts(policy))
+        super().__init__(policy, shape, drawing_facts(policy))
         self._draw_for(policy)
         self._size = self.network.outputs
         # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.

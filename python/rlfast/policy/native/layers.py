@@ -9,21 +9,21 @@ import torch
 from torch import nn
 
 from rlfast._core import Network
-from rlfast.policy.native.watch import Watch
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.common import MLP, Net
 from rlfast.utils.runtime.native import NotNativeError
 
 
 class Layers:
-    """The nodes of a network that computes what modules compute, and the conditions under which it does.
+    """The nodes of a network that computes what modules compute, and the modules and tensors it rests on.
 
     Slots are numbered as in :class:`rlfast._core.Network`: slot 0 is the observation.
     """
 
     def __init__(self) -> None:
         self.nodes: list[tuple[Any, ...]] = []
-        self.watch = Watch()
+        self.modules: list[nn.Module] = []
+        self.tensors: list[tuple[nn.Module, str]] = []
         self.inputs: int | None = None
         self.shared: set[int] = set()
         """Slots that several modules read."""
@@ -70,7 +70,6 @@ class Layers:
             raise NotNativeError("the network has a softmax where quantiles, or none where probabilities are needed")
         if values is None:
             return self.add("mean", slot, atoms)
-        self.watch.parts(values[0])
         return self.add("expectation", slot, self.tensor(*values))
 
     def call_normal(self, module: nn.Module, slot: int) -> tuple[int, int]:
@@ -84,11 +83,11 @@ class Layers:
         kind = continuous.ActorProb
         if not isinstance(module, kind) or not same_forward(type(module), kind):
             raise NotNativeError(f"{_name(module)} is not the ActorProb of rlfast.utils.net")
-        self.watch.module(module)
+        self._rest_on(module)
         features = self.call_network(module.preprocess, slot)
         self.shared.add(features)
         mean = self.call(module.mu, features)
-        if not self.watch.fact(module, "_unbounded"):
+        if not module._unbounded:  # noqa: SLF001 (of this library)
             mean = _stretched(self, module, self.add("tanh", mean))
         if module.sigma is None:
             return mean, self.add("exp", self.add("constant", self.tensor(module, "sigma_param").reshape(-1)))
@@ -107,8 +106,13 @@ class Layers:
         kind = own if own in _KINDS else next((known for known in own.__mro__ if known in _OPEN_KINDS), None)
         if kind is None or not same_forward(own, kind):
             raise NotNativeError(f"{_name(module)} is not made of Linear layers and usual activations alone")
-        self.watch.module(module)
+        self._rest_on(module)
         return _KINDS[kind](self, module, slot)
+
+    def _rest_on(self, module: nn.Module) -> None:
+        if "forward" in vars(module):
+            raise NotNativeError(f"{_name(module)} has a forward of its own")
+        self.modules.append(module)
 
     def tensor(self, owner: nn.Module, name: str) -> Any:
         """Return the numbers of a parameter, which are not copied.
@@ -125,7 +129,7 @@ class Layers:
             raise NotNativeError(f"a {name} of {_name(owner)} is a {type(tensor).__name__}")
         if tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous():
             raise NotNativeError(f"a {name} of {_name(owner)} is {tensor.dtype} on {tensor.device}, not float32 on cpu")
-        self.watch.tensor(tensor)
+        self.tensors.append((owner, name))
         return tensor.detach().numpy()
 
     def takes(self, slot: int, inputs: int) -> None:
@@ -174,12 +178,11 @@ def _linear(layers: Layers, module: Any, slot: int) -> int:
 
 
 def _noisy(layers: Layers, module: discrete.NoisyLinear, slot: int) -> int:
-    layers.watch.parts(module)
     names = ("mu_W", "sigma_W", "mu_bias", "sigma_bias", "eps_p", "eps_q")
     weight, deviation, bias, bias_deviation, noise_in, noise_out = (layers.tensor(module, name) for name in names)
     layers.takes(slot, weight.shape[1])
     mean = layers.add("linear", slot, weight, bias, False)
-    if not layers.watch.fact(module, "training"):
+    if not module.training:
         return mean
     noise = layers.add("linear", layers.add("product", slot, noise_in), deviation, bias_deviation, False)
     return layers.add("sum", mean, layers.add("product", noise, noise_out))
@@ -197,7 +200,7 @@ def _function(name: str, *attributes: str) -> Callable[[Layers, Any, int], int]:
     """Return what adds an activation, whose numbers are attributes of the module."""
 
     def add(layers: Layers, module: Any, slot: int) -> int:
-        numbers = [layers.watch.fact(module, attribute) for attribute in attributes]
+        numbers = [getattr(module, attribute) for attribute in attributes]
         return layers.add(name, slot, *map(float, numbers))
 
     return add
@@ -213,38 +216,38 @@ def _nothing(_: Layers, __: nn.Module, slot: int) -> int:
     return slot
 
 
-def _dropout(layers: Layers, module: nn.Module, slot: int) -> int:
-    if layers.watch.fact(module, "training"):
+def _dropout(_: Layers, module: nn.Module, slot: int) -> int:
+    if module.training:
         raise NotNativeError("a Dropout is in training mode")
     return slot
 
 
 def _mlp(layers: Layers, module: MLP, slot: int) -> int:
-    if not layers.watch.fact(module, "flatten_input"):
+    if not module.flatten_input:
         raise NotNativeError("an MLP does not flatten its input")
     return layers.call(module.model, slot)
 
 
 def _net(layers: Layers, module: Net[Any], slot: int) -> int:
-    if (atoms := layers.watch.fact(module, "num_atoms")) != layers.atoms:
+    if (atoms := module.num_atoms) != layers.atoms:
         raise NotNativeError(f"the network computes {atoms} numbers for each action, not {layers.atoms}")
     slot = layers.call(module.model, slot)
     if module.Q is not None and module.V is not None:
         layers.shared.add(slot)
         advantage, value = (layers.call(part, slot) for part in (module.Q, module.V))
         slot = layers.add("dueling", advantage, value)
-    if not layers.watch.fact(module, "softmax"):
+    if not module.softmax:
         return slot
     return layers.add("softmax", slot, *([atoms] if atoms > 1 else []))
 
 
 def _discrete_actor(layers: Layers, module: discrete.Actor, slot: int) -> int:
     slot = layers.call(module.last, layers.call_network(module.preprocess, slot))
-    return layers.add("softmax", slot) if layers.watch.fact(module, "softmax_output") else slot
+    return layers.add("softmax", slot) if module.softmax_output else slot
 
 
 def _stretched(layers: Layers, module: Any, slot: int) -> int:
-    return layers.add("scale", slot, float(layers.watch.fact(module, "max_action")))
+    return layers.add("scale", slot, float(module.max_action))
 
 
 def _continuous_actor(layers: Layers, module: continuous.Actor, slot: int) -> int:

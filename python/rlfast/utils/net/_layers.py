@@ -11,7 +11,7 @@ from torch import nn
 from torch.compiler import is_compiling
 
 from rlfast.utils.arguments.checks import ArgumentError
-from rlfast.utils.runtime.products import LEAST, sequential
+from rlfast.utils.torch_private.products import LEAST, sequential
 
 if TYPE_CHECKING:  # the default is Any, so that subclasses need not name the type of their state
     from typing_extensions import TypeVar as _TypeVar
@@ -94,16 +94,25 @@ def dtype_of(module: nn.Module) -> torch.dtype:
     return parameter.dtype if parameter is not None and parameter.is_floating_point() else torch.float32
 
 
+def without_mask(obs: Any) -> Any:
+    """Return observations without the mask of legal actions, if they are a batch of both; others as they are.
+
+    :param obs: an array, a tensor, or a ``Batch`` with ``obs`` and ``mask``.
+    """
+    return obs if isinstance(obs, np.ndarray | torch.Tensor) else getattr(obs, "obs", obs)
+
+
 def placed_like(module: nn.Module, values: Any) -> torch.Tensor:
     """Convert values to a tensor with the dtype and the device of a module's first parameter.
 
     :param module: the module.
-    :param values: an array or a tensor.
+    :param values: an array or a tensor; or observations with a mask of legal actions, whose ``obs`` is converted.
     :return: the tensor; in float32 if the parameter is not a float.
 
     >>> placed_like(nn.Linear(1, 1).double(), np.zeros(2)).dtype
     torch.float64
     """
+    values = without_mask(values)
     parameter = _first_parameter(module)
     if parameter is None or not parameter.is_floating_point():
         return torch.as_tensor(values, dtype=torch.float32, device=None if parameter is None else parameter.device)

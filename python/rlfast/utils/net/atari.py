@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.net._layers import without_mask
 from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
 from rlfast.utils.net.discrete import NoisyLinear
 from rlfast.utils.warning import warn_user
@@ -92,7 +93,7 @@ class NatureCNN(NetBase):
         :param info: ignored.
         :return: the output ``[batch, output_dim]``, and ``state``.
         """
-        x = torch.as_tensor(obs, device=device_of(self.net)).to(dtype_of(self.net))
+        x = torch.as_tensor(without_mask(obs), device=device_of(self.net)).to(dtype_of(self.net))
         return self.net(x if self.scale == 1.0 else x * self.scale), state
 
 
@@ -291,7 +292,9 @@ class ScaledObsInputActionReprNet(NetBase[Any]):
         :param kwargs: given to the network.
         :return: the output, and the network's hidden state.
         """
-        scaled = torch.as_tensor(obs, device=device_of(self.module)).to(dtype_of(self.module)) / self.denom
+        scaled = (
+            torch.as_tensor(without_mask(obs), device=device_of(self.module)).to(dtype_of(self.module)) / self.denom
+        )
         given = kwargs if info is None else {"info": info, **kwargs}
         output: tuple[torch.Tensor, Any] = self.module(scaled, state, **given)
         return output

@@ -24,6 +24,7 @@ from rlfast.utils.net._layers import (
     dueling_values,
     miniblock,
     size_of,
+    without_mask,
 )
 from rlfast.utils.net._recurrent import Recurrent
 from rlfast.utils.net.ensemble import EnsembleLinear
@@ -250,7 +251,7 @@ class DataParallelNet(nn.Module):
         :return: the output of the network.
         """
         device = "cuda" if self.net.device_ids else None
-        x = torch.as_tensor(obs, dtype=dtype_of(self.net), device=device)
+        x = torch.as_tensor(without_mask(obs), dtype=dtype_of(self.net), device=device)
         result: tuple[Any, Any] = self.net(x, *args, **kwargs)
         return result
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from rlfast._core import BatchBase
-from rlfast.utils.net._layers import Placed
+from rlfast.utils.net._layers import Placed, without_mask
 from rlfast.utils.net._quantile import (
     CosineEmbeddingNetwork,
     Critic,
@@ -20,7 +20,7 @@ from rlfast.utils.net._quantile import (
 )
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, get_output_dim, size_of
-from rlfast.utils.runtime.products import linear
+from rlfast.utils.torch_private.products import linear
 
 __all__ = [
     "MLP",
@@ -225,6 +225,7 @@ class IntrinsicCuriosityModule(Placed):
         return error, self.inverse_model(torch.cat([before, after], dim=1))
 
     def _input(self, obs: Any) -> Any:
+        obs = without_mask(obs)
         if isinstance(obs, BatchBase):
             return obs
         return torch.as_tensor(obs, dtype=torch.float32, device=self.device)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.runtime.products import ensemble_linear
+from rlfast.utils.torch_private.products import ensemble_linear
 
 
 class EnsembleLayer(nn.Module):

@@ -11,7 +11,7 @@ from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, Sequence
 from rlfast.data.batch.batch import wrap
 from rlfast.policy import C51Policy, DQNPolicy, IQNPolicy, QRDQNPolicy, RainbowPolicy
 from rlfast.policy.components.memory.sequences import add_sums, flattened
-from rlfast.policy.learners.discrete.q_learner import network_output
+from rlfast.policy.q_learner import network_output
 from rlfast.policy.random import action_mask
 from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork

@@ -123,16 +123,17 @@ def at_steps(call: Callable[[Any, Any], tuple[Any, Any]], network: nn.Module, se
     return output
 
 
-def actor_output(actor: nn.Module, obs: Any, state: Any) -> Any:
+def actor_output(actor: nn.Module, obs: Any, state: Any, info: Any) -> Any:
     """Return the output of an actor, for each step of sequences by :func:`at_steps`.
 
-    :param actor: called as ``actor(obs, state=..., info={})``.
+    :param actor: called as ``actor(obs, state=..., info=...)``.
     :param obs: observations, ``[B, ...]``, or :class:`Sequences`.
     :param state: hidden state before them.
+    :param info: infos of the observations.
     """
     if isinstance(obs, Sequences):
         return at_steps(lambda part, before: actor(part, state=before, info={}), actor, obs, state)
-    return actor(obs, state=state, info={})[0]
+    return actor(obs, state=state, info=info)[0]
 
 
 def critic_output(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:

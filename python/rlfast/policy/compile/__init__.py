@@ -1,0 +1,1 @@
+"""Compiling a whole update into one graph."""

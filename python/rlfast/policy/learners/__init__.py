@@ -1,1 +1,0 @@
-"""Templates of learning, which algorithms inherit from. They contain no algorithm."""

@@ -1,1 +1,0 @@
-"""Templates of learning with continuous actions."""

@@ -1,0 +1,126 @@
+"""The base class of soft actor-critic and its variants: an actor that is a normal distribution squashed by tanh."""
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+
+import torch
+
+from rlfast.data.batch.batch import wrap
+from rlfast.functional.distributions import SquashedNormal
+from rlfast.policy.actor_critic import ActorCriticLearner, ExploringOptions
+from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.components.memory.sequences import actor_output
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.temperature import Alpha, AutoAlpha, OfTemperature, make_alpha
+from rlfast.policy.native.choosers import Chooser
+from rlfast.policy.native.continuous import NormalChooser
+
+if TYPE_CHECKING:
+    from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
+
+
+class SoftOptions(ExploringOptions, total=False):
+    """The arguments of :class:`SoftLearner`, which its algorithms pass on."""
+
+    alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha
+    deterministic_eval: bool
+
+
+class SoftLearner(ActorCriticLearner):
+    r"""A learner whose actor returns means and standard deviations of actions before tanh, and whose reward includes
+    the entropy of the actor.
+
+    :meth:`next_value` and :meth:`gradient_step` receive the noise of their actions as one drawn tensor.
+
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns means and standard deviations before squashing,
+        and the next hidden state, as :class:`rlfast.utils.net.continuous.ActorProb` with ``unbounded=True`` and
+        ``conditioned_sigma=True`` does.
+    :param alpha: the temperature, :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one
+        that is learned, or a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
+    :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
+    :param options: of :class:`~rlfast.policy.actor_critic.ActorCriticLearner`.
+    """
+
+    shortcuts: ClassVar[Shortcuts] = {"sample": Shortcut(("__call__", "forward"), "_sample_of_forward")}
+    alpha: Any = OfTemperature("number")
+    is_auto_alpha: Any = OfTemperature("is_learned")
+    log_alpha: Any = OfTemperature("log_alpha")
+    target_entropy: Any = OfTemperature("target_entropy")
+
+    def __init__(
+        self,
+        *,
+        alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
+        deterministic_eval: bool = True,
+        **options: Unpack[ExploringOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.temperature = make_alpha(alpha)
+        if isinstance(self.temperature, AutoAlpha):
+            self.alpha_optim = self.temperature.optim
+        self.deterministic_eval = deterministic_eval
+
+    def forward(  # type: ignore[override]
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "DistLogProbBatchProtocol":
+        """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
+
+        :param batch: a batch with ``obs`` and ``info``.
+        :param state: hidden state of the actor.
+        :param kwargs: ignored.
+        :return: ``act``, ``[B, *shape]`` in [-1, 1]; ``log_prob``, ``[B, 1]``; ``dist``, the squashed normal
+            distribution; ``logits``, means and deviations, ``[2, B, size]``; ``state``, the next hidden state.
+        """
+        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
+        mean, dist = logits[0], SquashedNormal(*logits)
+        zero = self.deterministic_eval and not self.training
+        noise = torch.zeros_like(mean) if zero else self.draw_normal(tuple(mean.shape), mean.dtype, mean.device)
+        act, log_prob_B = dist.with_log_prob(noise)
+        fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
+        return cast("DistLogProbBatchProtocol", wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
+
+    def _make_chooser(self) -> Chooser:
+        return NormalChooser(self, self._act_shape, squashed=True)
+
+    def sample(
+        self, obs: Any, noise: torch.Tensor, state: Any = None, batch: Any = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return random actions, ``[B, *shape]``, also in evaluation mode, and their log-probabilities, ``[B]``.
+
+        :param obs: observations.
+        :param noise: standard normal numbers, ``[B, size]``.
+        :param state: hidden state before the observations.
+        :param batch: the sample that they belong to, if any.
+        """
+        logits = actor_output(self.actor, obs, state, info_of(batch))
+        act, log_prob_B = SquashedNormal(*logits).with_log_prob(noise)
+        return act.reshape(len(act), *self._act_shape), log_prob_B
+
+    def _sample_of_forward(
+        self,
+        obs: Any,
+        noise: torch.Tensor,  # noqa: ARG002 (forward draws its own)
+        state: Any = None,
+        batch: Any = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the actions of an overridden :meth:`forward`; see :meth:`sample`."""
+        result = self(as_batch(obs) if batch is None else batch, state)
+        return result.act, result.log_prob.flatten()
+
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
+        """Draw the noise of the actions in the targets."""
+        return (self.draw_noise(rows),)
+
+    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
+        """Draw the noise of the actions in the loss of the actor."""
+        return (self.draw_noise(rows),)
+
+    def draw_noise(self, rows: int) -> torch.Tensor:
+        """Return the noise of actions, ``[rows, size]``.
+
+        :param rows: the number of actions.
+        """
+        return self.draw_normal((rows, math.prod(self._act_shape)), self._dtype, self._device)

@@ -1,0 +1,99 @@
+"""Classes and mixins that override a method are called instead of the shortcut that stands in for it."""
+
+import pytest
+
+from rlfast.policy.components.shortcuts import Shortcut, drop_overridden, overrides
+
+
+class Host:
+    shortcuts = {"quick": Shortcut(("call", "slow"), "slowly"), "count": Shortcut(("slow",), "counted")}
+    count = 1
+
+    def __init_subclass__(cls):
+        drop_overridden(cls)
+
+    def slow(self):
+        return "slow"
+
+    def quick(self):
+        return "quick"
+
+    def slowly(self):
+        return self.slow()
+
+    @property
+    def counted(self):
+        return len(self.slow())
+
+
+class Plain(Host):
+    def other(self):
+        pass
+
+
+class Own(Host):
+    def slow(self):
+        return "own"
+
+
+class Below(Own):
+    """Inherits the override."""
+
+
+class Mixin:
+    def slow(self):
+        return "mixed"
+
+
+class Mixed(Mixin, Host):
+    """Inherits the override from a mixin."""
+
+
+class After(Host, Mixin):
+    """The mixin's method is hidden."""
+
+
+class Both(Host):
+    """Defines the shortcut with the method that it stands in for."""
+
+    def slow(self):
+        return "both"
+
+    def quick(self):
+        return "quick as well"
+
+
+class Again(Both):
+    """Overrides the method below the shortcut."""
+
+    def slow(self):
+        return "again"
+
+
+class Caller(Host):
+    def call(self):
+        """A method that the host does not have."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "quick", "count"),
+    [
+        (Host, "quick", 1),
+        (Plain, "quick", 1),
+        (Own, "own", 3),
+        (Below, "own", 3),
+        (Mixed, "mixed", 5),
+        (After, "quick", 1),
+        (Both, "quick as well", 4),
+        (Again, "again", 5),
+        (Caller, "slow", 1),
+    ],
+)
+def test_an_override_is_called(kind, quick, count):
+    assert (kind().quick(), kind().count) == (quick, count)
+
+
+def test_overrides_compares_places_in_the_order_of_resolution():
+    assert not overrides(Both, ("slow",), "quick")
+    assert not overrides(Own, ("missing",), "quick")
+    assert not overrides(Own, ("slow",), "missing")
