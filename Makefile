@@ -17,6 +17,8 @@ unexport CONDA_PREFIX
 rust_sources := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 pip := $(BIN)/python -m pip --disable-pip-version-check
 run := $(BIN)/python -m
+requirements := import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	print(*project['dependencies'], *project['optional-dependencies']['train'], sep='\n')
 # A crate of its own, as a user's would be, here with the versions that the workspace has locked.
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
@@ -28,28 +30,42 @@ help:                   ## this list
 
 # -- environment and build -----------------------------------------------------------------------------------------------
 
-env: $(VENV)/.env       ## .venv with the tools that build, check and test
-$(VENV)/.env: pyproject.toml
+# The packages are installed while the engine is compiled: the one waits for the disk, the other for the processor.
+build: $(VENV)/.built   ## rlfast and what training needs, editable in .venv, its engine optimized
+$(VENV)/.built: pyproject.toml $(rust_sources) | $(VENV)/.maturin
+	+$(MAKE) --no-print-directory --jobs 2 $(VENV)/.packages $(VENV)/.engine
+	touch $@
+
+$(VENV)/.maturin:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(pip) install -q --upgrade 'pip>=25.1' $(PIP_ARGS)
+	$(pip) install -q --group build $(PIP_ARGS)
+	touch $@
+
+$(VENV)/.packages: pyproject.toml | $(VENV)/.maturin
 	$(if $(TORCH_INDEX),$(pip) install torch --index-url $(TORCH_INDEX) $(PIP_ARGS))
+	$(BIN)/python -c "$(requirements)" > $(VENV)/requirements.txt
+	$(pip) install -r $(VENV)/requirements.txt $(PIP_ARGS)
+	touch $@
+
+$(VENV)/.engine: pyproject.toml $(rust_sources) | $(VENV)/.maturin
+	$(pip) install --no-deps --no-build-isolation --config-settings=build-args=--locked --editable . $(PIP_ARGS)
+	touch $@
+
+env: $(VENV)/.env       ## the tools that check, test and measure, in .venv, too
+$(VENV)/.env: $(VENV)/.packages
 	$(pip) install --group dev $(PIP_ARGS)
 	touch $@
 
-build: $(VENV)/.built   ## rlfast, its engine optimized, editable in .venv
-$(VENV)/.built: $(VENV)/.env $(rust_sources)
-	$(pip) install --no-build-isolation --config-settings=build-args=--locked --editable '.[train]' $(PIP_ARGS)
-	touch $@
-
 dev: env                ## the engine, quick to compile, for the edit-build-test loop
-	@rm -f $(VENV)/.built
+	@rm -f $(VENV)/.engine $(VENV)/.built
 	$(run) maturin develop --profile dev-fast
 
 docs: build             ## the site, in build/site; a warning is an error
 	$(pip) install -q --group docs $(PIP_ARGS)
 	NO_MKDOCS_2_WARNING=1 $(run) mkdocs build --strict
 
-wheel: env              ## target/wheels/*.whl
+wheel: $(VENV)/.maturin  ## target/wheels/*.whl
 	$(run) maturin build --release --locked
 
 # -- see it work ---------------------------------------------------------------------------------------------------------
@@ -73,23 +89,23 @@ museum: $(addprefix .peers/.,modern tianshou1 tianshou2 d3rlpy rlox)
 	touch $@
 endif
 
-bench: build            ## every figure beside the peers, recorded in bench/results (half an hour, and hours for the times to a threshold)
+bench: build env       ## every figure beside the peers, recorded in bench/results (half an hour, and hours for the times to a threshold)
 	RLFAST_PEERS=$(peers) $(run) pytest bench --record $(PYTEST_ARGS)
 
-bench-quick: build      ## has a hot kernel become slower? against the numbers in bench/results/guard.json (a minute)
+bench-quick: build env ## has a hot kernel become slower? against the numbers in bench/results/guard.json (a minute)
 	$(run) bench.guard
 
-bench-short: build      ## a first look at all figures (minutes)
+bench-short: build env ## a first look at all figures (minutes)
 	RLFAST_PEERS=$(peers) $(run) pytest bench --quick $(PYTEST_ARGS)
 
-museum: build           ## historic bugs of the field, here and in the peers: writes docs/museum.md (a quarter of an hour)
+museum: build env      ## historic bugs of the field, here and in the peers: writes docs/museum.md (a quarter of an hour)
 	RLFAST_PEERS=$(peers) $(run) bench.museum
 
 # -- prove it ------------------------------------------------------------------------------------------------------------
 
 test: lint rust-test python-test  ## everything a change must pass
 
-lint: build             ## formatting, clippy, ruff, mypy, stubs, layers
+lint: build env        ## formatting, clippy, ruff, mypy, stubs, layers
 	cargo fmt --all --check
 	$(rust_example) fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -100,42 +116,42 @@ lint: build             ## formatting, clippy, ruff, mypy, stubs, layers
 	$(run) mypy.stubtest rlfast._core --mypy-config-file pyproject.toml --concise
 	$(BIN)/lint-imports
 
-rust-test: env          ## cargo test; the Python module itself is tested from Python
+rust-test:              ## cargo test; the Python module itself is tested from Python
 	cargo test --workspace --exclude rlfast-python --locked $(CARGO_ARGS)
 	$(rust_example) test --target-dir $(CURDIR)/target/examples $(CARGO_ARGS)
 
-python-test: build      ## pytest with doctests, in two processes: tests wait for others, and machines have two cores
+python-test: build env ## pytest with doctests, in two processes: tests wait for others, and machines have two cores
 	$(run) pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
-oldest: build           ## every lower bound of pyproject.toml, put into .venv
+oldest: build env      ## every lower bound of pyproject.toml, put into .venv
 	$(pip) install -q uv
 	mkdir -p build
 	$(BIN)/python -m uv pip compile --quiet --resolution lowest-direct pyproject.toml --extra train --output-file build/oldest.txt
 	$(BIN)/python -m uv pip install --python $(BIN)/python -r build/oldest.txt
 
-parity: build           ## the same answers as Tianshou 1.0, which is installed beside
+parity: build env      ## the same answers as Tianshou 1.0, which is installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
 
-corpus: build           ## scripts of Tianshou's users, in Tianshou 1.0 and here
+corpus: build env      ## scripts of Tianshou's users, in Tianshou 1.0 and here
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/corpus $(PYTEST_ARGS)
 
-interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, TorchRL and d3rlpy, which are installed beside
+interop: build env     ## our buffers inside Tianshou 1.0, 1.2 and 2.0, TorchRL and d3rlpy, which are installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python RLFAST_TIANSHOU12_PYTHON=$(peers)/tianshou12/bin/python \
 	RLFAST_TIANSHOU2_PYTHON=$(peers)/tianshou2/bin/python RLFAST_TORCHRL_PYTHON=$(peers)/modern/bin/python \
 	RLFAST_D3RLPY_PYTHON=$(peers)/d3rlpy/bin/python $(run) pytest tests/interop $(PYTEST_ARGS)
 
-mutation: build         ## faults of every kind, put in by mutmut: which do the mirrored tests not see? AREAS=functional ... (minutes each)
+mutation: build env    ## faults of every kind, put in by mutmut: which do the mirrored tests not see? AREAS=functional ... (minutes each)
 	$(pip) install -q --group mutation $(PIP_ARGS)
 	PYTHONPATH=tests $(BIN)/python -m mutation.run $(AREAS)
 
-mutants: build          ## faults put into a copy of the sources, one at a time: which do the tests not see? (long)
+mutants: build env     ## faults put into a copy of the sources, one at a time: which do the tests not see? (long)
 	$(BIN)/python tests/mutants/run.py
 
-learning: build         ## agents reach their thresholds (long)
+learning: build env    ## agents reach their thresholds (long)
 	$(pip) install -q --group learning $(PIP_ARGS)
 	$(run) pytest -m learning --timeout 0 $(PYTEST_ARGS)
 
-long: build             ## a million fuzzed operations, crash tests (long)
+long: build env        ## a million fuzzed operations, crash tests (long)
 	$(run) pytest -m long --timeout 0 $(PYTEST_ARGS)
 	cargo test --release -p rlfast-core -p rlfast-data --locked $(CARGO_ARGS) -- --ignored
 
@@ -147,14 +163,14 @@ fmt: env                ## format and fix what can be fixed
 
 asan: export RUSTC_BOOTSTRAP = 1
 asan: export RUSTFLAGS = -Zsanitizer=address
-asan: env               ## the core under AddressSanitizer
+asan:                   ## the core under AddressSanitizer
 	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/asan $(CARGO_ARGS)
 
 valgrind: export CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUNNER = valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
 valgrind: export PROPTEST_CASES = 8
 valgrind: export CARGO_PROFILE_DEV_FAST_DEBUG = line-tables-only
 valgrind: export CARGO_PROFILE_DEV_FAST_STRIP = none
-valgrind: env           ## the core under valgrind
+valgrind:               ## the core under valgrind
 	cargo test -p rlfast-core --lib --tests --locked --profile dev-fast --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
 
 # File-backed memory calls mmap, which miri does not model: asan and valgrind watch it.
@@ -168,6 +184,7 @@ miri:                   ## the core under miri (needs `rustup toolchain install 
 	cargo +nightly miri test -p rlfast-core --lib --locked --target-dir target/miri $(CARGO_ARGS)
 
 clean:                  ## everything that was built; .venv stays
-	rm -rf target dist build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks $(VENV)/.built
+	rm -rf target dist build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
+	rm -f $(VENV)/.engine $(VENV)/.built
 	find python tests bench -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/rlfast/_core*.so python/rlfast/_core*.pyd
