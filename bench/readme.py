@@ -1,7 +1,7 @@
 """Writes the tables of recordings into the documents: ``python -m bench.readme``.
 
-The newest recording of each topic in ``bench/results`` fills the tables of ``README.md`` and ``docs/benchmarks.md``,
-and its pictures are drawn into ``docs/pictures``. A topic is the name of a recording without its date: ``replay`` of
+The newest recording of each topic in ``bench/results`` fills the tables of ``README.md``, ``docs/benchmarks.md`` and
+``bench/GOALS.md``, and its pictures are drawn into ``docs/pictures``. A topic is the name of a recording without its date: ``replay`` of
 ``2026-11-24-replay.json``.
 """
 
@@ -64,32 +64,43 @@ def table(run: dict[str, Any]) -> list[str]:
     own = {case.get("ours", RLFAST) for case in cases}
     names = [name for name in run["versions"] if name not in own | set(run["limits"])]
     names = [name for name in names if any(name in case["results"] for case in cases)]
-    titles = " | ".join(TITLES.get(name, name) for name in names)
-    lines = [f"| | rlfast | {titles} | goal |", "|---|---|" + "---|" * (len(names) + 1)]
+    titles = " | ".join(["rlfast", *(TITLES.get(name, name) for name in names)])
+    lines = [f"| | {titles} |", "|---|---|" + "---|" * len(names)]
     for case in cases:
-        others = " | ".join(cell(case, name) for name in names)
+        others = [cell(case, name) for name in names]
         ours = cell(case, case.get("ours", RLFAST))
-        lines.append(f"| {described(case['name'])} | **{ours}** | {others} | {'; '.join(map(verdict, case['bars']))} |")
+        lines.append(f"| {' | '.join([described(case['name']), f'**{ours}**', *others])} |")
     return lines
 
 
 def losses(run: dict[str, Any]) -> list[str]:
-    """Returns sentences about cases in which another library is better, and about missed bars."""
+    """Returns a line for each case in which another library is better."""
     limits = set(run["limits"])
     lines = []
     for name, others in ratios(run):
-        quicker = {other: ratio for other, ratio in others.items() if ratio < 1.0 and other not in limits}
-        if quicker:
-            listed = ", ".join(f"{TITLES.get(o, o)} takes {ratio:.2g} of rlfast's" for o, ratio in quicker.items())
-            lines.append(f"- {described(name)}: {listed}.")
-    missed = [
-        (described(case["name"]), verdict(bar))
-        for case in run["cases"]
-        for bar in case["bars"]
-        if bar.endswith("MISSED")
-    ]
-    lines = lines or ["- No library takes less than rlfast in any row."]
-    return [*lines, *(f"- {name}: {bar}." for name, bar in missed)]
+        better = {other: ratio for other, ratio in others.items() if ratio < 1.0 and other not in limits}
+        if better:
+            listed = ", ".join(f"{TITLES.get(other, other)} {ratio:.3g}x" for other, ratio in better.items())
+            lines.append(f"- {described(name)}: {listed}")
+    return lines or ["- in no row"]
+
+
+def goals(run: dict[str, Any]) -> list[str]:
+    """Returns a table row for each goal of a recording, missed goals first; nothing if it has none."""
+    rows = []
+    for case in run["cases"]:
+        for bar in case["bars"]:
+            goal, _, state = verdict(bar).rpartition(": ")
+            rows.append((state != "MISSED", f"| {described(case['name'])} | {goal} | {state} |"))
+    if not rows:
+        return []
+    return ["| | measured, goal | |", "|---|---|---|", *(row for _, row in sorted(rows, key=lambda row: row[0]))]
+
+
+def all_goals(runs: Runs) -> str:
+    """Returns the goals of all recordings, each under the name of its recording."""
+    found = {path.stem: goals(run) for path, run in runs.values()}
+    return "\n\n".join(f"### {name}\n\n" + "\n".join(lines) for name, lines in sorted(found.items()) if lines)
 
 
 def measured(path: Path, run: dict[str, Any]) -> str:
@@ -107,7 +118,7 @@ def measured(path: Path, run: dict[str, Any]) -> str:
 def section(path: Path, run: dict[str, Any], picture: Path) -> str:
     """Returns the section of ``docs/benchmarks.md`` for a recording."""
     parts = ["\n".join(table(run)), f"![Each case is a line, each library a dot on it](pictures/{picture.name})"]
-    parts += ["**Where rlfast loses, and which goals it misses:**", "\n".join(losses(run)), measured(path, run)]
+    parts += ["**Where rlfast loses** (multiples of its time or memory):", "\n".join(losses(run)), measured(path, run)]
     return "\n\n".join(parts)
 
 
@@ -141,14 +152,14 @@ def fill(text: str, name: str, content: str) -> str:
 
 
 def main() -> None:
-    """Writes the tables of both documents and draws the pictures.
+    """Writes the tables of the three documents and draws the pictures.
 
     :raises ValueError: if a document has no markers for a table, or a row of the overview is in no recording.
     """
     runs = recordings(ROOT / "bench" / "results")
     pictures = ROOT / "docs" / "pictures"
     pictures.mkdir(exist_ok=True)
-    readme, page = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+    readme, page, goals_page = ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "bench" / "GOALS.md"
     readme_text = fill(readme.read_text(), "overview", overview(runs, "bench/results"))
     page_text = fill(page.read_text(), "overview", overview(runs, "../bench/results"))
     for topic, (path, run) in runs.items():
@@ -158,6 +169,7 @@ def main() -> None:
     draw_summary(summary(runs), pictures / "speed.svg")
     readme.write_text(readme_text)
     page.write_text(page_text)
+    goals_page.write_text(fill(goals_page.read_text(), "goals", all_goals(runs)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 import rlfast.policy
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")]
 NAMES = [str(d.relative_to(ROOT)) for d in DOCUMENTS]
 PACKAGES = (
     "data",

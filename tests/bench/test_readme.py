@@ -49,26 +49,38 @@ def case(name, median, **others):
     return {"name": name, "unit": "s", "results": results, "bars": []}
 
 
-def test_the_table():
+def test_table():
     assert readme.table(RUN) == [
-        "| | rlfast | peer | goal |",
-        "|---|---|---|---|",
-        "| win | **1 us** | 4 us (4x) |  |",
-        "| loss | **2 us** | 1 us (0.5x) | 0.5x, >= 1x peer: MISSED |",
-        "| inside | **10 B** | 30 B (3x) |  |",
-        "| alone | **1 s** | - |  |",
+        "| | rlfast | peer |",
+        "|---|---|---|",
+        "| win | **1 us** | 4 us (4x) |",
+        "| loss | **2 us** | 1 us (0.5x) |",
+        "| inside | **10 B** | 30 B (3x) |",
+        "| alone | **1 s** | - |",
     ]
 
 
 @pytest.mark.parametrize(("ratio", "text"), [(0.968, "0.97x"), (1.5, "1.5x"), (29.6, "30x"), (254.4, "250x")])
-def test_factors_have_two_digits(ratio, text):
+def test_times_has_two_digits(ratio, text):
     assert readme.times(ratio) == text
 
 
-def test_losses_are_told():
-    assert readme.losses(RUN) == ["- loss: peer takes 0.5 of rlfast's.", "- loss: 0.5x, >= 1x peer: MISSED."]
+def test_losses():
+    assert readme.losses(RUN) == ["- loss: peer 0.5x"]
     only_win = RUN | {"cases": RUN["cases"][:1]}
-    assert readme.losses(only_win) == ["- No library takes less than rlfast in any row."]
+    assert readme.losses(only_win) == ["- in no row"]
+
+
+def test_goals_list_missed_ones_first():
+    won, lost = RUN["cases"][:2]
+    both = RUN | {"cases": [won | {"bars": ["4x, >= 2x sb3: met"]}, lost]}
+    assert readme.goals(both) == [
+        "| | measured, goal | |",
+        "|---|---|---|",
+        "| loss | 0.5x, >= 1x peer | MISSED |",
+        "| win | 4x, >= 2x Stable-Baselines3 | met |",
+    ]
+    assert readme.goals(RUN | {"cases": [won]}) == []
 
 
 def test_ratios():
@@ -76,12 +88,12 @@ def test_ratios():
     assert found == {"win": {"peer": 4.0}, "loss": {"peer": 0.5, "take": 0.05}, "inside": {"peer": 3.0}}
 
 
-def test_nothing_to_draw(tmp_path):
+def test_draw_rejects_lone_library(tmp_path):
     with pytest.raises(ValueError, match="nothing to compare"):
         plot.draw(RUN | {"cases": RUN["cases"][3:]}, tmp_path / "x.png")
 
 
-def test_the_newest_recording_counts(tmp_path):
+def test_recordings_keeps_newest(tmp_path):
     recorded(tmp_path, "2026-01-02-replay.json", "2026-01-02T01", [case("a", 1.0), case("b", 1.0)])
     recorded(tmp_path, "2026-01-01-replay.json", "2026-01-01T09", [case("a", 9.0)])
     recorded(tmp_path, "2026-01-02-returns.json", "2026-01-02T05", [case("b", 2.0)])
@@ -98,7 +110,7 @@ def test_the_newest_recording_counts(tmp_path):
     assert found == {"replay": [("a", 1.0)], "returns": [("b", 2.0)]}
 
 
-def test_the_overview_names_its_recordings():
+def test_overview_links_recordings():
     rows = [plot_summary.Row("label", case("a", 1.0, sb3=2.0, tianshou1=0.5), Path("2026-01-02-replay.json"))]
     assert rows[0].peers == {"tianshou1": 0.5, "sb3": 2.0, "torchrl": None}
     assert rows[0].best == ("tianshou1", 0.5)
@@ -114,7 +126,7 @@ def test_the_overview_names_its_recordings():
         plot_summary.summary({"all": (Path("x"), RUN | {"cases": list(known.values())})})
 
 
-def test_a_document_needs_a_place():
+def test_fill_needs_markers():
     assert readme.fill(f"before\n{place('one')}\nafter", "one", "new").splitlines()[2:4] == [
         "new",
         "<!-- bench:one:end -->",
@@ -123,7 +135,7 @@ def test_a_document_needs_a_place():
         readme.fill(place("one"), "two", "new")
 
 
-def test_both_documents_and_the_pictures_are_written(tmp_path, monkeypatch):
+def test_main_writes_documents_and_pictures(tmp_path, monkeypatch):
     monkeypatch.setattr(readme, "ROOT", tmp_path)
     (tmp_path / "bench" / "results").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
@@ -131,14 +143,16 @@ def test_both_documents_and_the_pictures_are_written(tmp_path, monkeypatch):
     recorded(tmp_path / "bench" / "results", "2026-01-02-replay.json", RUN["date"], cases)
     (tmp_path / "README.md").write_text(f"before\n{place('overview')}\nafter")
     (tmp_path / "docs" / "benchmarks.md").write_text(f"# Benchmarks\n{place('overview')}\ntext\n{place('replay')}")
+    (tmp_path / "bench" / "GOALS.md").write_text(f"# Goals\n{place('goals')}\ntext")
     readme.main()
-    text, page = ((tmp_path / name).read_text() for name in ("README.md", "docs/benchmarks.md"))
+    text, page, goals = ((tmp_path / name).read_text() for name in ("README.md", "docs/benchmarks.md", "bench/GOALS.md"))
     assert text.startswith("before")
     assert text.endswith("after")
-    assert "MISSED" not in text
-    assert "old" not in text + page
-    assert "| win | **1 us** | 4 us (4x) |  |" in page
-    assert "- loss: peer takes 0.5 of rlfast's." in page
+    assert "MISSED" not in text + page
+    assert "old" not in text + page + goals
+    assert "### 2026-01-02-replay\n\n| | measured, goal | |\n|---|---|---|\n| loss | 0.5x, >= 1x peer | MISSED |" in goals
+    assert "| win | **1 us** | 4 us (4x) |" in page
+    assert "- loss: peer 0.5x" in page
     assert "peer 2.0" in page
     assert "\ntext\n" in page
     assert (tmp_path / "docs/pictures/benchmarks-replay.png").read_bytes().startswith(b"\x89PNG")
