@@ -1,8 +1,8 @@
 """Writes the tables of recordings into the documents: ``python -m bench.readme``.
 
 The newest recording of each topic in ``bench/results`` fills the tables of ``README.md``, ``docs/benchmarks.md`` and
-``bench/GOALS.md``, and its pictures are drawn into ``docs/pictures``. A topic is the name of a recording without its date: ``replay`` of
-``2026-11-24-replay.json``.
+``bench/GOALS.md``, and its pictures are drawn into ``docs/pictures``. A topic is the name of a recording
+without its date: ``replay`` of ``2026-11-24-replay.json``.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def test_a_run_without_ray_is_that_of_one_process(tmp_path):
         ("dqn", {"shards": 3}, "--shards 3 needs as many --collectors, got 2"),
         ("dqn", {"normalize_obs": True}, "--normalize-obs needs statistics of all environments"),
         ("dqn", {"normalize_reward": True}, "--normalize-reward needs statistics of all environments"),
-        ("dqn", {"recurrent": True}, "--recurrent and --ray cannot be had together"),
+        ("dqn", {"recurrent": True}, "--ray supports --recurrent only with r2d2"),
         ("dqn", {"ray": "nonsense"}, "must be HOST:PORT, auto, local or in-process"),
         ("dqn", {"ray": "127.0.0.1:1"}, r"--ray 127\.0\.0\.1:1: no Ray cluster answers there"),
     ],

@@ -132,7 +132,7 @@ def test_only_functions_make_environments(kind):
 def test_a_reset_of_no_environment(envs, none):
     envs.reset()
     before = state(envs)
-    with pytest.raises(ValueError, match="no environment was named to be reset"):
+    with pytest.raises(ValueError, match="id is empty, so there is nothing to reset"):
         envs.reset_rows(none)
     assert state(envs) == before
 
@@ -174,7 +174,7 @@ def test_an_iterator_gives_environments_once(kind):
     makers = (Scripted for _ in range(2))
     with kind(makers) as envs:
         assert len(envs) == 2
-    with pytest.raises(ValueError, match="this generator has none left: an iterator can be used once, so give a list"):
+    with pytest.raises(ValueError, match="this generator is empty: an iterator can be used only once, so give a list"):
         kind(makers)
     with pytest.raises(ValueError, match="got an empty list"):
         kind([])

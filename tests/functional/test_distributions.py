@@ -197,7 +197,7 @@ def test_lists_of_an_index_are_not_too_deep(name):
     endless = []
     endless += [endless, endless]
     for beyond in (nested(65), nested(100_000), (0, nested(100_000)), (0, [0, nested(100_000)]), endless):
-        with pytest.raises(IndexError, match="lists of an index are at most 64 deep"):
+        with pytest.raises(IndexError, match="an index of lists may be at most 64 levels deep"):
             dist[beyond]
 
 

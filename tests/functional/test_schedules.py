@@ -62,7 +62,7 @@ def test_schedules_are_pickled(schedule):
         (lambda: Exponential(1.0, 0.0), "factor and steps must be above 0"),
         (lambda: Exponential(1.0, 0.5, 0), "factor and steps must be above 0"),
         (lambda: Exponential(0.0, 0.5), "start must not be 0"),
-        (lambda: Exponential(1.0, 0.5, 1, -1.0), "nor of another sign than end"),
+        (lambda: Exponential(1.0, 0.5, 1, -1.0), "must have the sign of end"),
         (lambda: Exponential(1.0, 0.5, 1, 2.0), "leads away from end=2.0"),
         (lambda: Exponential(1.0, 2.0, 1, 0.5), "leads away from end=0.5"),
     ],

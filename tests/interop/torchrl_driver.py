@@ -180,7 +180,7 @@ def check_collate_functions():
 def check_bad_use():
     raises(RuntimeError, "batch_size not specified", lambda: TensorDictReplayBuffer(10).sample())
     text = TensorDict({"action": torch.zeros(2), "note": NonTensorData("no tensor", batch_size=[2])}, [2])
-    raises(TypeError, "'note' is no tensor", lambda: TensorDictReplayBuffer(10).extend(text))
+    raises(TypeError, "'note' is not a tensor", lambda: TensorDictReplayBuffer(10).extend(text))
     several = transitions(6).reshape(3, 2)
     raises(ValueError, "reshape(-1)", lambda: TensorDictReplayBuffer(10).extend(several))
     storage = Storage(10)
@@ -194,7 +194,7 @@ def check_bad_use():
     raises(ValueError, "done must be", lambda: storage.set(torch.arange(6, 12) % 10, broken))
     assert len(storage) == 6
     best = ReplayBuffer(storage=Storage(4), writer=TensorDictMaxValueWriter(rank_key=("next", "reward")), batch_size=2)
-    raises(ValueError, "writer that goes round", lambda: [best.add(row) for row in transitions(40)])
+    raises(ValueError, "writer that appends in turn", lambda: [best.add(row) for row in transitions(40)])
     raises(ValueError, "alpha and beta", lambda: TensorDictReplayBuffer(10, alpha=0.6))
     raises(ValueError, "CPU", lambda: PrioritizedSampler(10, 0.6, 0.4, device="cuda"))
     raises(ValueError, "alpha", lambda: PrioritizedSampler(10, -1.0, 0.4))

@@ -47,7 +47,7 @@ def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
     """Makes the parts of a run: with ``config.ray``, in actors; without, as :func:`rlfast.experiment.build.build`.
 
     :param config: the settings of the run.
-    :param declaration: must be one that the settings say all of, if the parts are in actors.
+    :param declaration: what the settings describe completely, if the parts are in actors.
     :return: the parts. Closing them ends the actors.
     :raises ValueError: if the settings cannot be run.
     :raises ConnectionError: if there is no Ray cluster at the address.
@@ -67,7 +67,7 @@ def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
                 parts = _rollout_parts(config, declaration, cluster, made)
             made.pop_all()
     except (RuntimeError, MemoryError, OverflowError) as error:  # such as those of actors that could not be made
-        raise ValueError(f"what these settings ask for cannot be made: {summary(error)}") from error
+        raise ValueError(f"cannot build what these settings describe: {summary(error)}") from error
     return parts
 
 
@@ -85,11 +85,13 @@ def check(config: RunConfig, declaration: Declaration) -> None:
     """Checks that a run can be spread over processes.
 
     :param config: its settings.
-    :param declaration: makes what they do not say.
+    :param declaration: makes what the settings do not describe.
     :raises ValueError: if it cannot.
     """
     if declaration.beyond:
-        raise ValueError(f"--ray: other processes know the settings alone, not {'; '.join(declaration.beyond)}")
+        raise ValueError(
+            f"--ray: other processes get only the settings, which cannot describe {'; '.join(declaration.beyond)}"
+        )
     if isinstance(config, DataConfig):
         raise ValueError("--ray spreads collecting over processes, and this algorithm learns from data: leave it out")
     for name in ("normalize_obs", "normalize_reward"):
@@ -101,7 +103,7 @@ def check(config: RunConfig, declaration: Declaration) -> None:
         return
     assert isinstance(config, OffPolicyConfig)  # noqa: S101 (there are no others)
     if config.recurrent and not isinstance(config, SequenceConfig):
-        raise ValueError("--recurrent and --ray cannot be had together, except by r2d2, which learns from sequences")
+        raise ValueError("--ray supports --recurrent only with r2d2, which learns from sequences: leave one out")
     if config.shards > config.collectors:
         raise ValueError(
             f"--shards {config.shards} needs as many --collectors, got {config.collectors}: each fills one shard"

@@ -38,7 +38,7 @@ def make_vec(
 ) -> BaseVectorEnv:
     """Makes a vector environment of ``num_envs`` equal environments with the fastest backend.
 
-    The attribute ``placement`` and the ``repr`` of the result tell which backend was chosen, and so does a log message.
+    The attribute ``placement``, the ``repr`` of the result and a log message name the chosen backend.
 
     :param id: as for :func:`gymnasium.make`: a registered id, one with its module (``"module:Env-v0"``), or a spec.
     :param num_envs: the number of environments.

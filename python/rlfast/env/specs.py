@@ -93,7 +93,7 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
 def _import_module_of(id: str) -> None:
     """Imports the module of an id ``"module:Env-v0"``.
 
-    :raises ModuleNotFoundError: if there is none; the message says where it was looked for.
+    :raises ModuleNotFoundError: if there is none; the message says where the search looked.
     """
     module, _, name = id.rpartition(":")
     try:

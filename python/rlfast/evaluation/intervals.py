@@ -90,7 +90,7 @@ def probability_of_improvement(
     """
     first, second = _table(better), _table(than)
     if first.shape[1] != second.shape[1]:
-        raise ValueError(f"both need the same tasks, got {first.shape[1]} and {second.shape[1]} columns")
+        raise ValueError(f"both must have scores of the same tasks, got {first.shape[1]} and {second.shape[1]} columns")
     _check(confidence, resamples)
 
     def probability(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -159,7 +159,7 @@ def _table(scores: ArrayLike) -> NDArray[np.float64]:
     if table.ndim != 2 or not table.size:
         raise ValueError(f"scores must have the shape [runs, tasks] and a run, got the shape {np.shape(scores)}")
     if not np.isfinite(table).all():
-        raise ValueError("scores must be finite numbers: a run has NaN or infinity among them")
+        raise ValueError("scores must be finite numbers: a run has NaN or infinite scores")
     return table
 
 

@@ -44,7 +44,7 @@ def _picked(rows: torch.Tensor, index: Any) -> torch.Tensor:
         if not level:
             return rows[index]
         level = [*{id(entry): entry for one in level for entry in one if isinstance(entry, list | tuple)}.values()]
-    raise IndexError(f"lists of an index are at most {_MOST_AXES} deep")  # torch dies of deeper ones
+    raise IndexError(f"an index of lists may be at most {_MOST_AXES} levels deep")  # torch dies of deeper ones
 
 
 def tanh_log_det(pre: torch.Tensor) -> torch.Tensor:

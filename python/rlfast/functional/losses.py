@@ -190,8 +190,8 @@ def policy_change(
     (0.25, 0.5)
     """
     log_ratio = log_prob - log_prob_old
-    beyond = log_ratio.expm1()
-    return (beyond - log_ratio).mean(), (beyond.abs() > eps_clip).to(beyond.dtype).mean()
+    excess = log_ratio.expm1()  # the ratio minus 1
+    return (excess - log_ratio).mean(), (excess.abs() > eps_clip).to(excess.dtype).mean()
 
 
 def explained_variance(values: torch.Tensor, returns: torch.Tensor) -> torch.Tensor:
@@ -348,7 +348,7 @@ def projected_distribution(value_BN: torch.Tensor, prob_BN: torch.Tensor, suppor
     (Bellemare, Dabney and Munos, arXiv:1707.06887, equation 7.) Each probability goes to the two nearest values of the
     support, shared out by distance.
 
-    :param value_BN: the values x, ``[B, N]``; those beyond the support count as its ends.
+    :param value_BN: the values x, ``[B, N]``; values outside the support count as its ends.
     :param prob_BN: their probabilities q, ``[B, N]``.
     :param support_N: the values z, evenly spaced and rising, ``[N]``.
     :return: ``[B, N]``.

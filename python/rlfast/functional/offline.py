@@ -191,7 +191,7 @@ def regression_weight(
 
 
 def discriminator_loss(logits_policy: torch.Tensor, logits_expert: torch.Tensor) -> torch.Tensor:
-    r"""Loss of a classifier that tells an expert's actions from those of a policy.
+    r"""Loss of a classifier that distinguishes an expert's actions from those of a policy.
 
     .. math:: -\frac1B \sum_\pi \log \bigl(1 - D(s, a)\bigr) - \frac1B \sum_E \log D(s, a), \qquad
         D = \mathrm{sigmoid}(x)

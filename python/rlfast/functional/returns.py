@@ -276,7 +276,7 @@ def _shaped(array: Any, shape: tuple[int, ...]) -> Any:
     """Reshape an array if its shape differs only by axes of length 1 at the end; else return it unchanged."""
     if array is None or array.shape == shape:
         return array
-    shorter, longer = sorted((array.shape, shape))  # a shape comes before those that go on after it
+    shorter, longer = sorted((array.shape, shape))  # a shape comes before its own extensions
     same = longer[: len(shorter)] == shorter and all(size == 1 for size in longer[len(shorter) :])
     return array.reshape(shape) if same else array
 

@@ -48,7 +48,7 @@ class Exponential:
         if factor <= 0 or steps <= 0:
             raise ValueError(f"factor and steps must be above 0, got {factor} and {steps}")
         if start == 0 or (end is not None and start * end < 0):
-            raise ValueError(f"start must not be 0, nor of another sign than end, got {start} and {end}")
+            raise ValueError(f"start must not be 0 and must have the sign of end, got {start} and {end}")
         if end is not None and factor != 1 and (abs(end) > abs(start)) != (factor > 1) and end != start:
             raise ValueError(f"factor={factor} leads away from end={end}: it starts at {start}")
         self.start, self.factor, self.steps, self.end = start, factor, steps, end

@@ -278,7 +278,7 @@ def _observation(space: spaces.Space[Any]) -> Leaf:
     if isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
         return Leaf(np.dtype(space.dtype), tuple(space.shape))
     raise NotImplementedError(
-        f"a Box, Discrete, MultiDiscrete or MultiBinary space is wanted, got {space}; "
+        f"the space must be a Box, Discrete, MultiDiscrete or MultiBinary, got {space}; "
         "rlfast.data.VectorReplayBuffer takes anything"
     )
 

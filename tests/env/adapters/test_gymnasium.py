@@ -79,7 +79,7 @@ def test_only_some_may_be_stepped_and_the_others_start_anew():
     assert rows.env_id.tolist() == [2, 0]
     assert rows.obs.tolist() == [[0, 1], [0, 1]]
     assert [actions[0] for actions in envs.get_env_attr("actions")] == [6, 5, 5]  # 1 went along
-    with pytest.raises(RuntimeError, match=r"environments \[1\] went along when others were asked"):
+    with pytest.raises(RuntimeError, match=r"environments \[1\] were stepped along with others"):
         envs.send([0, 0, 0])
     assert envs.reset_rows([1])[0].tolist() == [[1, 0]]
     assert envs.step([0, 0, 0])[0].tolist() == [[0, 2], [1, 1], [0, 2]]
@@ -95,7 +95,7 @@ def test_an_environment_that_can_only_reset_all():
     envs.reset(seed=0)
     first, _ = envs.reset_rows([1])
     assert first.shape == (1, 4)
-    with pytest.raises(RuntimeError, match=r"environments \[0, 2\] went along"):
+    with pytest.raises(RuntimeError, match=r"environments \[0, 2\] were stepped along"):
         envs.step(np.zeros(3, int))
     envs.reset_rows()
     held, *_ = envs.step(np.zeros(3, int))
@@ -174,7 +174,7 @@ def test_missing_final_observations_are_told_once_and_truncated_rows_left_out():
 
 @pytest.mark.pitfall("E4")
 def test_a_mode_that_is_not_told_is_taken_for_next_step_with_a_warning():
-    with pytest.warns(UserWarning, match="does not tell its autoreset mode"):
+    with pytest.warns(UserWarning, match="does not declare its autoreset mode"):
         envs = as_vector_env(Odd(mode=None))
     assert envs.autoreset_mode is AutoresetMode.NEXT_STEP
 

@@ -210,8 +210,8 @@ def test_names_of_games(name: str) -> None:
 @pytest.mark.parametrize(
     ("game", "options", "message"),
     [
-        ("Pong-ram-v4", {}, "asks for the console's memory"),
-        ("ALE/Pong-ramNoFrameskip-v4", {}, "asks for the console's memory"),
+        ("Pong-ram-v4", {}, "has the console's memory as observations"),
+        ("ALE/Pong-ramNoFrameskip-v4", {}, "has the console's memory as observations"),
         ("Pongo", {}, r"ale-py has no game 'Pongo'; did you mean pong"),
         ("Pong", {"frame_stack": 0}, "frame_stack must be at least 1, got 0"),
         ("Pong", {"frame_skip": 0}, "frame_skip must be at least 1, got 0"),

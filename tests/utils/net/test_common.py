@@ -204,7 +204,7 @@ def test_an_attribute_or_its_stand_in():
     assert getattr_with_matching_alt_value(Thing, "none", 4) == 4
     with pytest.raises(ValueError, match="is 3, which is not 4"):
         getattr_with_matching_alt_value(Thing, "size", 4)
-    with pytest.raises(ValueError, match="no other value"):
+    with pytest.raises(ValueError, match="no default was given"):
         getattr_with_matching_alt_value(Thing, "none", None)
 
 

@@ -43,7 +43,7 @@ def test_the_critic_gives_a_value_or_one_for_each_action():
 def test_the_size_of_the_features(head):
     with pytest.raises(ValueError, match="Flatten has no output_dim: give preprocess_net_output_dim"):
         head(nn.Flatten())
-    with pytest.raises(ValueError, match="preprocess_net_output_dim is 9, but Net gives 8 numbers"):
+    with pytest.raises(ValueError, match="preprocess_net_output_dim is 9, but Net has 8 outputs"):
         head(Net(4, hidden_sizes=[8]), preprocess_net_output_dim=9)
 
 

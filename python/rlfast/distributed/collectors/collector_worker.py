@@ -174,7 +174,7 @@ class CollectorWorker:
         return {"collector": self.collector.state_dict(), "policy": streams, "torch": torch.get_rng_state()}
 
     def restore(self, state: dict[str, Any]) -> dict[int, str]:
-        """Restores a state. Episodes in rings that cannot go on end there.
+        """Restores a state. Episodes that cannot continue end there.
 
         :param state: the result of :meth:`state`.
         :return: the environments that begin new episodes, and why.

@@ -67,8 +67,8 @@ class Pace:
 class ReplayCollectors:
     """Several collectors as the one collector of a trainer.
 
-    :meth:`collect` returns as soon as the steps that it was asked for have arrived in the shards. The collectors go on
-    meanwhile, as far as the rate limiter lets them, and never beyond the steps of the run.
+    :meth:`collect` returns as soon as the steps that it was asked for have arrived in the shards. Meanwhile the
+    collectors continue as far as the rate limiter lets them, up to the steps of the run.
 
     :param cluster: where the collectors are.
     :param members: the collectors, attached to their shards.
@@ -77,7 +77,7 @@ class ReplayCollectors:
     :param broadcast: shares the weights.
     :param pace: how far they go.
     :param restart: starts a collector, by its number and the number of restarts so far.
-    :param restart_shard: starts a shard likewise.
+    :param restart_shard: starts a shard, by its number.
     :param on_close: called when the collectors are closed; None (default) for nothing.
     """
 
@@ -150,9 +150,9 @@ class ReplayCollectors:
     ) -> CollectStats:
         """Waits until a number of environment steps have arrived.
 
-        :param n_step: the number; the steps beyond it count in the next call.
-        :param n_episode: must be None: how long episodes are is not known before.
-        :param random: whether actions are random. Then the collectors do not go on after these steps.
+        :param n_step: the number; further steps count in the next call.
+        :param n_episode: must be None: the length of episodes is not known in advance.
+        :param random: whether actions are random. Then the collectors stop after these steps.
         :param exact: ignored: the number is always exact.
         :return: the statistics of the steps, and of the episodes whose end has arrived since the last call.
         :raises TypeError: if ``n_step`` is not given.

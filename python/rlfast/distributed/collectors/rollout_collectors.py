@@ -35,7 +35,7 @@ class RolloutCollectors:
     :param workers: the collectors, in the order of their environments.
     :param buffer: gets the rows; it has a ring for each environment.
     :param policy: the policy of the learner.
-    :param restart: starts a collector anew, by its number and the number of restarts so far.
+    :param restart: restarts a collector, by its number and the number of restarts so far.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RolloutCollectors:
         rollouts = self._results("roll_out", order)
         if not all(one.streams.equals(rollouts[0].streams) for one in rollouts):
             raise RuntimeError(
-                "collectors have drawn different numbers of random numbers: this policy cannot be spread"
+                "collectors have drawn different numbers of random numbers: this policy cannot be distributed"
             )
         rollouts[0].streams.restore(self._policy)
         return self._stats(n_step, self._add(rollouts), rollouts, time.perf_counter() - begin)

@@ -27,7 +27,7 @@ _LOSSES = 5
 
 
 class LearnerLost(RuntimeError):
-    """A learner's process has ended, so that the others cannot go on."""
+    """A learner's process has ended, so the others cannot continue."""
 
 
 @dataclass(frozen=True, kw_only=True)

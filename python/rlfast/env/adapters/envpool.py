@@ -42,7 +42,7 @@ class EnvPoolBackend(Wrapped):
         config = env.config
         self.placement = f"envpool.{type(env).__name__}"
         if config.get("max_num_players", 1) != 1:
-            raise ValueError(f"{self.placement} has several players in an environment, which an adapter cannot show")
+            raise ValueError(f"{self.placement} has several players in one environment, which is not supported")
         if not hasattr(env, "single_action_space") or "Gymnasium" not in type(env).__name__:
             raise ValueError(f'{self.placement}: make it with envpool.make(..., env_type="gymnasium")')
         name = config.get("task") or type(env).__name__.removesuffix("GymnasiumEnvPool")
@@ -53,8 +53,8 @@ class EnvPoolBackend(Wrapped):
         self.autoreset_mode = AutoresetMode.NEXT_STEP
         if config.get("episodic_life"):
             self._warn(
-                f"{self.placement} ends an episode at each lost life and says that it terminated: its returns are "
-                "those of single lives. Whether the game is over tells infos['terminated']"
+                f"{self.placement} ends an episode at each lost life and reports it as terminated: its returns are "
+                "those of single lives. infos['terminated'] says whether the game is over"
             )
         names = list(env._state_keys)
         self._at = {name: k for k, name in enumerate(names)}

@@ -42,7 +42,7 @@ class GymnasiumBackend(Wrapped):
         if getattr(env.unwrapped, "batch_size", self.num_envs) != self.num_envs:
             raise ValueError(
                 f"{self.placement} answers in groups of {getattr(env.unwrapped, 'batch_size', None)} of "
-                f"{self.num_envs} environments, and cannot be told which to step: leave out its batch_size"
+                f"{self.num_envs} environments, and cannot step given ones: leave out its batch_size"
             )
         self.autoreset_mode = self._mode()
         own = env.unwrapped
@@ -61,8 +61,8 @@ class GymnasiumBackend(Wrapped):
         given = getattr(self.env.unwrapped, "autoreset_mode", None) or self.env.metadata.get("autoreset_mode")
         if given is None:
             self._warn(
-                f"{self.placement} does not tell its autoreset mode (metadata['autoreset_mode']): take for NEXT_STEP, "
-                "in which the step after the end of an episode only resets"
+                f"{self.placement} does not declare its autoreset mode (metadata['autoreset_mode']): assuming "
+                "NEXT_STEP, in which the step after the end of an episode only resets"
             )
         return as_autoreset_mode(given) or AutoresetMode.NEXT_STEP
 
@@ -111,7 +111,7 @@ class GymnasiumBackend(Wrapped):
             raise RuntimeError(f"{self.placement} steps all its environments together: call recv() before send()")
         if self._lost[ids].any():
             raise RuntimeError(
-                f"environments {ids[self._lost[ids]].tolist()} went along when others were asked, as "
+                f"environments {ids[self._lost[ids]].tolist()} were stepped along with others, as "
                 f"{self.placement} steps all together: call reset() for them first"
             )
         if len(ids) < self.num_envs:
@@ -162,8 +162,8 @@ class GymnasiumBackend(Wrapped):
         """
         if self._is_calling:
             raise RuntimeError(
-                f"{self.placement} was interrupted while it exchanged results with its processes, and may take old "
-                "results for new ones: make a new one, or use SubprocVectorEnv, which recovers"
+                f"{self.placement} was interrupted while it exchanged results with its processes, and may mistake "
+                "old results for new ones: make a new one, or use SubprocVectorEnv, which recovers"
             )
         if isinstance(self.env, AsyncVectorEnv):
             with suppress(Exception):  # also if nothing is pending

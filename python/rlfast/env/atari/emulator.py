@@ -32,7 +32,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
 
     :param game: a name such as ``"Pong"``, ``"ALE/Pong-v5"`` or ``"PongNoFrameskip-v4"``.
     :param frame_stack: number of frames in an observation, 1 or more. Default: 4.
-    :param episodic_life: whether a lost life terminates an episode. The next reset goes on with the game.
+    :param episodic_life: whether a lost life terminates an episode. The next reset continues the game.
         Default: True.
     :param clip_rewards: whether rewards are replaced by their signs. Default: True.
     :param scale: whether observations are float32 in [0, 1], which takes four times the memory. Default: False, for

@@ -31,7 +31,7 @@ def rom_of(game: str) -> str:
     name = game.removeprefix("ALE/")
     name = re.sub(r"(NoFrameskip|Deterministic)?(-v\d+)?$", "", name)
     if name.endswith("-ram"):
-        raise ValueError(f"{game!r} asks for the console's memory, and observations here are its screens: drop '-ram'")
+        raise ValueError(f"{game!r} has the console's memory as observations, but AtariEnv shows screens: drop '-ram'")
     known = {_letters(rom): rom for rom in roms.get_all_rom_ids()}
     if _letters(name) in known:
         rom = known[_letters(name)]

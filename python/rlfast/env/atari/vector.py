@@ -48,7 +48,7 @@ def make_atari_vec(
     :param backend: ``"ale"`` for :class:`AtariEnv`, in worker processes if these are faster; ``"envpool"`` and
         ``"ale-vector"`` for the vector environments of EnvPool and of ``ale-py``, which run in threads and differ in
         the points that the documentation lists; ``"gymnasium"`` for Gymnasium's environment with the wrappers of
-        :func:`wrap_deepmind`, likewise. ``"auto"`` (default) is ``"ale"``.
+        :func:`wrap_deepmind`, in worker processes if these are faster. ``"auto"`` (default) is ``"ale"``.
     :param seed: seed of the first environment; the next has the next integer. Default: None, for random ones.
     :param frame_stack: see :class:`AtariEnv`, as for the other arguments that it has. Default: 4.
     :param episodic_life: Default: True.

@@ -25,7 +25,7 @@ _NOOP, _FIRE = 0, 1
 
 
 def _action_meanings(env: Env) -> list[str]:
-    """Returns the names of the actions; none, if the environment does not tell."""
+    """Returns the names of the actions; an empty list if the environment has none."""
     try:
         return list(env.get_wrapper_attr("get_action_meanings")())
     except AttributeError:
@@ -96,7 +96,7 @@ class EpisodicLifeEnv(Wrapper):
 
     A reset with a seed always resets the game.
 
-    :param env: the environment, which tells the number of lives in ``info["lives"]``, as games of ALE do.
+    :param env: the environment, which reports the number of lives in ``info["lives"]``, as games of ALE do.
     """
 
     def __init__(self, env: Env) -> None:

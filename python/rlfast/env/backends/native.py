@@ -198,7 +198,7 @@ class NativeBackend(Backend):
 
         :raises NotImplementedError: always.
         """
-        raise NotImplementedError("native environments draw nothing: use gymnasium.make(id, render_mode=...)")
+        raise NotImplementedError("native environments do not render: use gymnasium.make(id, render_mode=...)")
 
     def close(self) -> None:
         """As :meth:`Backend.close`."""

@@ -234,7 +234,7 @@ class Workers(Backend):
         self._resetting.clear()
 
     def _free(self, i: int) -> None:
-        """Makes a worker forget what it was sent; one that cannot is replaced by a new one."""
+        """Discards what a worker was sent, or replaces the worker if it cannot discard it."""
         if not self.workers[i].discard():
             with suppress(Exception):
                 self.workers[i].close()

@@ -20,7 +20,7 @@ from rlfast.env.vector.dummy import DummyVectorEnv
 _COMPARED = 100
 """Steps that are played again, to see whether they repeat, also in a worker process."""
 _LARGE = 100.0
-"""Observations beyond this learn slowly unless they are normalized."""
+"""Networks learn slowly from observations larger than this, unless they are normalized."""
 _NOT_OURS = (
     "different from the unwrapped version",  # how the checker was called
     "recommend using a symmetric and normalized space",  # policies scale actions themselves
@@ -108,7 +108,7 @@ def _examine_any(
         raise TypeError(f"expected a gymnasium.Env or a function that makes one, got {type(env).__name__}")
     made = env()
     if not isinstance(made, gym.Env):
-        raise TypeError(f"expected a function that makes a gymnasium.Env, and it made a {type(made).__name__}")
+        raise TypeError(f"expected a function that makes a gymnasium.Env, but it made a {type(made).__name__}")
     try:
         rows = _examine(made, report, steps, seed)
     finally:

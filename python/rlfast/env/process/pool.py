@@ -394,7 +394,7 @@ class ProcessBackend(RecoveringBackend):
         try:
             self._first(ids)
         except EnvFailure:
-            _log.warning("a reset that was begun, and whose results were not requested, failed", exc_info=True)
+            _log.warning("a reset failed whose results nobody requested", exc_info=True)
         finally:
             self._resets.clear()
 

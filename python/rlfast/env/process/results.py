@@ -97,8 +97,8 @@ class StepResults:
             self._has_warned = True
             k, why = next((k, extra["misfit"]) for k, extra in extras.items() if "misfit" in extra)
             warnings.warn(
-                f"environment {ids[k]} shows what is not in its observation space: {why}. Such observations are taken "
-                "as they are; they are sent pickled, which is slower",
+                f"environment {ids[k]} returned an observation that is not in its space: {why}. Such "
+                "observations are passed on unchanged, but pickled, which is slower",
                 stacklevel=7,
             )
         return tree.collate(rows)

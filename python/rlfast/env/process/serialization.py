@@ -166,7 +166,7 @@ def _pickled(error: BaseException) -> bytes:
     if len(pickled) > _MOST_PICKLED:
         return b""
     again = pickle.loads(pickled)  # noqa: S301
-    BaseException.add_note(again, "")  # fails if its notes are no list
+    BaseException.add_note(again, "")  # fails if its notes are not a list
     return pickled if issubclass(type(again), BaseException) else b""
 
 

@@ -58,8 +58,8 @@ def as_env_fns(env_fns: Iterable[EnvFn]) -> list[EnvFn]:
     made = list(env_fns)
     if not made and isinstance(env_fns, Iterator):
         raise ValueError(
-            f"a vector environment needs at least one environment, and this {type(env_fns).__name__} has none left: "
-            "an iterator can be used once, so give a list"
+            f"a vector environment needs at least one environment, and this {type(env_fns).__name__} is empty: "
+            "an iterator can be used only once, so give a list"
         )
     for i, env_fn in enumerate(made):
         if not callable(env_fn):

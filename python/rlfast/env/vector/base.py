@@ -193,7 +193,7 @@ class BaseVectorEnv(AsyncCalls):
             self._abandon()
         ids = self._idle(id)
         if not ids.size:
-            raise ValueError("no environment was named to be reset: leave out id to reset all")
+            raise ValueError("id is empty, so there is nothing to reset: leave it out to reset all environments")
         seeds = as_seeds(seed, ids)
         self._must_reset(ids)
         self._at_risk = ids

@@ -68,7 +68,7 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
             raise ArgumentError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space of one axis, got {space}")
         count = math.prod(space.nvec.tolist())
         if count > np.iinfo(np.int64).max:
-            raise ArgumentError(f"{count} combinations are too many to be numbered, of {space}")
+            raise ArgumentError(f"{count} combinations are too many to number, of {space}")
         self.nvec, self._start = space.nvec, space.start.astype(space.dtype)
         self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # the strides of the dimensions, last dimension first
         self.action_space = gym.spaces.Discrete(count)

@@ -47,12 +47,12 @@ class Layout:
         """Makes the mapping for the entries of a TensorDict.
 
         :raises ValueError: the TensorDict has no entries.
-        :raises TypeError: an entry is no tensor.
+        :raises TypeError: an entry is not a tensor.
         """
         leaves = set(tensordict.keys(include_nested=True, leaves_only=True))
         for key in tensordict.keys(include_nested=True, leaves_only=True, is_leaf=is_leaf_nontensor):
             if key not in leaves:
-                raise TypeError(f"{key!r} is no tensor and cannot be stored: exclude it, or use TorchRL's storage")
+                raise TypeError(f"{key!r} is not a tensor and cannot be stored: exclude it, or use TorchRL's storage")
         keys = sorted((key,) if isinstance(key, str) else tuple(key) for key in leaves)
         if not keys:
             raise ValueError("there is nothing to store in a TensorDict without entries")
@@ -195,7 +195,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         if not np.array_equal(places, (newest + 1 + np.arange(len(data))) % self.max_size) or not set_cursor:
             raise ValueError(
                 f"rows can only be appended, here at {(newest + 1) % self.max_size}, got {places.tolist()[:8]}: use a "
-                "writer that goes round, and do not change rows that are stored"
+                "writer that appends in turn, and do not change stored rows"
             )
         layout = self.layout or Layout.of(data)
         rows = layout.rows(data)

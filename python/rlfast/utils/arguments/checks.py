@@ -137,7 +137,7 @@ def check_number(name: str, value: Any, *, optional: bool = False) -> None:
         raise TypeError(f"{name} must be a number{_or_none(optional)}, got {value!r}")
     try:
         finite = isfinite(value)
-    except OverflowError:  # an integer beyond the largest float
+    except OverflowError:  # an integer larger than any float
         finite = False
     if not finite:
         raise ValueError(f"{name} must be a finite number, got {value!s:.50}")

@@ -92,9 +92,9 @@ def _json_object(name: str, value: Any) -> dict[str, Any]:
     try:
         copy = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"{name} must hold values that JSON has, got {value!r:.100}") from error
+        raise TypeError(f"{name} must hold JSON values, got {value!r:.100}") from error
     if copy != value or not isinstance(copy, dict):
-        raise TypeError(f"{name} must be a dict of JSON values with texts as keys, got {value!r:.100}")
+        raise TypeError(f"{name} must be a dict of JSON values with strings as keys, got {value!r:.100}")
     return copy
 
 

@@ -216,7 +216,7 @@ def dueling_streams(
     :param params: the arguments of two :class:`MLP`; None for no streams.
     :param input_dim: the size of the features.
     :param advantages: the size of the output of the first stream; 0 to end with its last hidden layer.
-    :param values: the size of the output of the second stream, likewise.
+    :param values: the size of the output of the second stream.
     """
     if params is None:
         return None, None

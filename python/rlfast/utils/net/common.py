@@ -273,7 +273,7 @@ def get_output_dim(module: nn.Module, alt_value: int | None) -> int:
             raise ValueError(f"{kind} has no output_dim: give preprocess_net_output_dim")
         return alt_value
     if alt_value is not None and own != alt_value:
-        raise ValueError(f"preprocess_net_output_dim is {alt_value}, but {kind} gives {own} numbers")
+        raise ValueError(f"preprocess_net_output_dim is {alt_value}, but {kind} has {own} outputs")
     return own
 
 
@@ -287,7 +287,7 @@ def getattr_with_matching_alt_value(obj: Any, attr_name: str, alt_value: T | Non
     """
     own: T | None = getattr(obj, attr_name)
     if own is None and alt_value is None:
-        raise ValueError(f"{type(obj).__name__}.{attr_name} is None, and there is no other value for it")
+        raise ValueError(f"{type(obj).__name__}.{attr_name} is None, and no default was given")
     if own is not None and alt_value is not None and own != alt_value:
         raise ValueError(f"{type(obj).__name__}.{attr_name} is {own}, which is not {alt_value}")
     value = alt_value if own is None else own

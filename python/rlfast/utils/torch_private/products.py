@@ -132,7 +132,7 @@ def _is_of_few_rows(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _by_onednn(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     operator = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001 (PyTorch has no public one)
     if bias is not None:
-        bias = bias.contiguous()  # the operator reads beyond the first number of an expanded one
+        bias = bias.contiguous()  # the operator reads past the first number of an expanded tensor
     return cast("torch.Tensor", operator(a, b.t(), bias, "none", [], ""))
 
 
