@@ -38,7 +38,7 @@ def test_names_in_words(name, words):
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_names_of_recordings_have_no_codes_and_stay_distinct(path):
+def test_described_names_are_plain_and_distinct(path):
     names = {case["name"] for case in json.loads(path.read_text())["cases"]}
     words = {described(name) for name in names}
     assert len(words) == len(names)

@@ -142,7 +142,7 @@ class Adapter:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
 @pytest.mark.parametrize(("how", "told"), [("hang", "hangs"), ("crash", "SIGTERM")])
-def test_a_case_that_does_not_end_is_told_from_one_that_crashes(how, told):
+def test_hung_case_differs_from_crash(how, told):
     adapter = type("Other", (), {"squashed_log_prob": getattr(Adapter, how)})
     answer = worker.in_fork(adapter, {"operation": "squashed_density", "given": {"action": 1.0}, "limit": 1.0})
     assert told in answer["died"]
@@ -154,7 +154,7 @@ def test_a_missing_feature_is_absent():
     assert answer == {"absent": "no squashed log prob"}
 
 
-def test_only_errors_that_are_raised_on_purpose_are_refusals(tmp_path, monkeypatch):
+def test_only_deliberate_errors_are_refusals(tmp_path, monkeypatch):
     folder = tmp_path / "site-packages" / "somelib"
     folder.mkdir(parents=True)
     (folder / "lib.py").write_text(

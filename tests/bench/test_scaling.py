@@ -77,7 +77,7 @@ def test_the_same_layout_gives_the_same_numbers():
     assert Simulation(COSTS["Atari"], layout).run(5.0).row() == Simulation(COSTS["Atari"], layout).run(5.0).row()
 
 
-def test_tables_have_a_row_for_each_number_of_collectors():
+def test_tables_have_row_per_collector_count():
     found = tables(1.0)
     assert [[row["collectors"] for row in rows] for rows in found.values()] == [[1, 16, 256]] * 6
     assert show(next(iter(found.values()))).count("\n") == 4

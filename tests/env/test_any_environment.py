@@ -103,7 +103,7 @@ def test_tuples_of_a_space_of_sequences_stay_objects(face, length, nested):
         obs = envs.step([1] * 3)[0]
 
 
-def test_what_is_no_gymnasium_environment_at_all_is_taken(face):
+def test_non_gymnasium_envs_are_accepted(face):
     envs = face([lambda: Plain(lambda step: [step, 7])] * 2)
     obs, infos = envs.reset(level=3)
     assert obs.tolist() == [[0, 7]] * 2
@@ -119,7 +119,7 @@ def test_what_is_no_gymnasium_environment_at_all_is_taken(face):
 
 
 @pytest.mark.parametrize("name", ["words", "graphs"])
-def test_gymnasiums_protocol_gives_tuples_of_such_observations(face, name):
+def test_gymnasium_protocol_gives_tuples(face, name):
     show = OBJECTS[name]
     envs = face(
         [lambda k=k: Showing(Words((3,), np.float32), lambda step, k=k: show((k + step) % 3)) for k in range(2)],
@@ -133,7 +133,7 @@ def test_gymnasiums_protocol_gives_tuples_of_such_observations(face, name):
 # -- spaces ----------------------------------------------------------------------------------------------------------
 
 
-def test_spaces_that_differ_in_their_bounds_are_batched(face):
+def test_spaces_with_other_bounds_are_batched(face):
     envs = face([lambda k=k: Showing(box(k + 1), np.full(2, k, np.float32), spaces.Discrete(k + 2)) for k in range(3)])
     obs, _ = envs.reset()
     assert (obs.dtype, obs.tolist()) == (np.float32, [[0, 0], [1, 1], [2, 2]])
@@ -144,7 +144,7 @@ def test_spaces_that_differ_in_their_bounds_are_batched(face):
     assert envs.get_env_attr("actions") == [[1], [2], [3]]
 
 
-def test_spaces_that_nobody_stacks_give_arrays_of_objects(face):
+def test_unstackable_spaces_give_object_arrays(face):
     shown = [np.zeros(1, np.float32), np.zeros(2, np.float32), {"a": 1}]
     declared = [box(1, (1,)), box(1, (2,)), spaces.Dict(a=spaces.Discrete(3))]
     acts = [spaces.Discrete(2), box(1, (2,)), spaces.Dict(left=spaces.Discrete(2))]
@@ -161,7 +161,7 @@ def test_spaces_that_nobody_stacks_give_arrays_of_objects(face):
     assert envs.step(actions[:2], id=[0, 1])[0].shape == (2,)
 
 
-def test_gymnasiums_protocol_wants_equal_spaces_unless_it_is_told_otherwise(face):
+def test_gymnasium_protocol_requires_equal_spaces(face):
     fns = [lambda k=k: Showing(box(k + 1), np.full(2, k, np.float32), spaces.Discrete(2)) for k in range(3)]
     with pytest.raises(
         RuntimeError, match=r"observation_mode='same'.*environment 1 is Box.*observation_mode='different'"
@@ -196,7 +196,7 @@ UNFIT = {  # the space, what is shown, and the dtype of the batch
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_an_observation_that_does_not_fit_its_space_is_taken_as_it_is(face, name):
+def test_unfit_observation_passes_unchanged(face, name):
     space, value, dtype = UNFIT[name]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -226,7 +226,7 @@ def test_rows_that_fit_stand_beside_those_that_do_not():
     envs.close()
 
 
-def test_large_observations_that_do_not_fit_are_taken_beside_lent_ones():
+def test_large_unfit_observations_beside_shared_ones():
     big = (200, 200)
     envs = SubprocVectorEnv(
         [lambda k=k: Showing(box(9, big), lambda s: np.full((1, 1) if k and s == 2 else big, s)) for k in range(2)],
@@ -253,7 +253,7 @@ def test_gymnasiums_protocol_refuses_what_does_not_fit(face, space, value, error
         envs.reset()
 
 
-def test_numbers_that_the_space_can_hold_take_its_dtype_in_worker_processes():
+def test_workers_cast_to_space_dtype():
     envs = SubprocVectorEnv([lambda: Showing(box(9, dtype=np.uint8), [5.0, True])], num_workers=1)
     assert envs.reset()[0].dtype == np.uint8
     envs.close()
@@ -274,7 +274,7 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_the_environment_decides_about_actions_outside_its_space(face, name):
+def test_python_env_gets_out_of_space_actions(face, name):
     actions = ACTIONS[name]
     if face.kind == "workers" and name == "objects":
         pytest.skip("None is a reset for such workers, here and in Tianshou")
@@ -339,7 +339,7 @@ def test_a_failure_tells_the_odd_action():
 # -- episodes --------------------------------------------------------------------------------------------------------
 
 
-def test_an_environment_whose_episode_is_over_may_be_stepped(face):
+def test_step_after_end_of_episode(face):
     envs = face([lambda: Scripted(2)] * 2)
     envs.reset()
     rows = [envs.step([0, 0]) for _ in range(4)]
@@ -349,12 +349,12 @@ def test_an_environment_whose_episode_is_over_may_be_stepped(face):
     assert envs.step([0], id=[-1])[-1][0]["env_id"] == 1
 
 
-def test_an_environment_may_be_stepped_before_its_first_reset(face):
+def test_step_before_first_reset(face):
     envs = face([lambda: Showing(value=lambda step: [step])] * 2)
     assert envs.step([5, 6])[0].tolist() == [[1], [1]]
 
 
-def test_environments_that_are_asked_out_of_order_answer_for_themselves(face):
+def test_out_of_order_ids(face):
     envs = face([lambda: gym.make("CartPole-v1")] * 2)
     with pytest.raises(gym.error.ResetNeeded, match=r"Cannot call env.step"):
         envs.step([0, 0])

@@ -53,7 +53,7 @@ def rows_of(envs, steps):
 
 
 @pytest.mark.pitfall("E1")
-def test_next_step_rows_that_only_reset_are_no_transitions(face):
+def test_next_step_reset_rows_are_not_stored(face):
     envs = face([short_cart_pole] * 2, autoreset_mode="next-step")
     envs.reset(seed=0)
     rows = rows_of(envs, 8)
@@ -72,7 +72,7 @@ def test_next_step_rows_that_only_reset_are_no_transitions(face):
 
 
 @pytest.mark.pitfall("E1")
-def test_the_action_of_a_row_that_only_resets_reaches_nobody(face):
+def test_reset_row_action_is_unused(face):
     envs = face([lambda: Scripted(1)] * 2, autoreset_mode="next-step")
     envs.reset()
     for action in (1, 2, 3):
@@ -81,7 +81,7 @@ def test_the_action_of_a_row_that_only_resets_reaches_nobody(face):
 
 
 @pytest.mark.pitfall("E2")
-def test_same_step_keeps_the_final_observation_apart_from_the_next_first_one(face):
+def test_same_step_keeps_final_obs(face):
     envs = face([short_cart_pole] * 2, autoreset_mode="same-step")
     envs.reset(seed=0)
     rows = rows_of(envs, 8)
@@ -109,7 +109,7 @@ def test_same_step_keeps_the_final_info_apart(face):
 
 
 @pytest.mark.pitfall("E3")
-def test_disabled_honours_a_partial_mask_and_refuses_to_step_what_has_ended(face):
+def test_disabled_partial_mask(face):
     envs = face([lambda: Scripted(1), lambda: Scripted(5)], autoreset_mode=AutoresetMode.DISABLED)
     envs.reset()
     obs, _, terminated, _, _ = envs.step(np.zeros(2, int))
@@ -156,7 +156,7 @@ class Sleepy(Scripted):
 
 @pytest.mark.pitfall("E13")
 @pytest.mark.parametrize("options", [{"wait_num": 1}, {"wait_num": 3}, {"timeout": 0.002}])
-def test_answers_carry_the_number_of_their_environment_and_none_is_lost(face, options):
+def test_answers_carry_env_id(face, options):
     n, m = 4, 12
     envs = face([lambda i=i: Sleepy(i, 0.0015 * i) for i in range(n)], **options)
     envs.reset()
@@ -190,7 +190,7 @@ def roll_out(envs, seed):
 
 
 @pytest.mark.pitfall("E9")
-def test_seeds_decide_everything_and_differ_between_environments(face):
+def test_seeds_decide_everything(face):
     def pendulums():
         return face([lambda: gym.make("Pendulum-v1", max_episode_steps=10)] * 4, autoreset_mode="same-step")
 
@@ -216,7 +216,7 @@ def test_subsets_are_seeded_by_their_numbers(face):
 
 
 @pytest.mark.pitfall("E9")
-def test_asynchronous_answers_in_order_are_those_of_a_synchronous_run(face):
+def test_async_in_order_equals_sync(face):
     envs = face([lambda: gym.make("CartPole-v1")] * 3, autoreset_mode="same-step")
     want = roll_out(envs, 1)
     envs.reset(seed=1)
@@ -308,7 +308,7 @@ class Broken(Scripted):
 
 
 @pytest.mark.parametrize("mode", [None, *MODES])
-def test_an_environment_that_raises_leaves_the_others_to_be_received(face, mode):
+def test_raising_env_leaves_others_receivable(face, mode):
     envs = face([lambda: Broken(9)] * 3, autoreset_mode=mode)
     envs.reset()
     envs.send([0, 3, 1])

@@ -185,14 +185,14 @@ def test_bad_modes(face, options, error, words):
         SyncVectorEnv(FUSSY, **options)
 
 
-def test_different_spaces_of_other_shapes_cannot_be_batched():
+def test_spaces_of_other_shapes_cannot_be_batched():
     fns = [lambda k=k: Showing(box(1, (k + 1,)), None, spaces.Discrete(2)) for k in range(2)]
     for kind in (SyncVectorEnv, partial(DummyVectorEnv, autoreset_mode="next-step")):
         with pytest.raises(ValueError, match="to be equal"):
             kind(fns, observation_mode="different")
 
 
-def test_the_environments_of_this_process_can_be_reached():
+def test_local_envs_are_reachable():
     envs = DummyVectorEnv(FUSSY)
     assert [type(env) for env in envs.envs] == FUSSY
     with SubprocVectorEnv(FUSSY, num_workers=1) as elsewhere:
@@ -242,7 +242,7 @@ INFOS = {
 
 @pytest.mark.parametrize("key", ["a", "final_obs", 3])
 @pytest.mark.parametrize("name", INFOS)
-def test_infos_of_any_type_are_put_together_as_gymnasium_does(name, key):
+def test_infos_collate_like_gymnasium(name, key):
     def make(k, n=3):
         return Scripted(9, info={key: INFOS[name]} if k == 1 else {})
 

@@ -66,7 +66,7 @@ def test_every_episode_is_one_of_the_rules() -> None:
 
 
 @pytest.mark.parametrize(("looks", "least", "most"), [(True, 1.0, 1.0), (False, -0.8, -0.6)])
-def test_a_player_who_looks_catches_every_ball_and_another_one_of_seven(looks: bool, least: float, most: float) -> None:
+def test_catch_perfect_and_random_player(looks: bool, least: float, most: float) -> None:
     envs = rlfast.make_vec("Catch-v0", 16, backend="native")
     obs, _ = envs.reset(seed=0)
     blind = np.random.default_rng(0)

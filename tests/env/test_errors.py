@@ -63,7 +63,7 @@ def test_failures_can_be_sent():
         assert (str(again), again.__dict__) == (str(error), error.__dict__)
 
 
-def test_who_expects_what_the_environment_raises_catches_it():
+def test_original_exception_class_is_caught():
     class Careless(Scripted):
         def reset(self, *, seed=None, options=None):
             if options:

@@ -121,7 +121,7 @@ def test_wrapped_ours_says_what_wrapped_theirs_says(name, mode, face):
     assert isinstance(ours.unwrapped, gym.vector.VectorEnv)
 
 
-def test_statistics_of_episodes_go_on_where_only_others_are_reset():
+def test_resetting_others_keeps_episode_statistics():
     """With Gymnasium's own they start anew everywhere: it takes the mask out of the options that the wrapper reads."""
     lengths = [2, 5]
     envs = wrappers.RecordEpisodeStatistics(
@@ -218,7 +218,7 @@ def train(envs, steps=24, updates=3):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_a_single_file_training_loop_learns_the_same_on_ours(mode, backend):
+def test_cleanrl_loop_learns_the_same(mode, backend):
     def make():
         return gym.make("CartPole-v1", max_episode_steps=15)
 

@@ -287,7 +287,7 @@ def test_reset_heals_native_ones(mode, error):
 
 
 @pytest.mark.parametrize("mode", MODES[1:])
-def test_a_shown_observation_is_the_newest_or_asked_anew(mode):
+def test_last_observation_is_newest_or_refetched(mode):
     """A masked reset shows what the other environments showed last; after an interrupted step that is not known."""
     envs = cartpole(mode)
     envs.reset(seed=1)

@@ -156,7 +156,7 @@ RIGHT = (np.zeros(2, np.float32), 0.0, False, False, {})
         ((np.zeros(2, np.float32), np.array([None]), False, False, {}), "or .* for each agent, got array"),
     ],
 )
-def test_an_environment_that_answers_wrongly_is_named_and_starts_anew(kind, mode, answer, message):
+def test_wrong_answer_names_env_and_restarts(kind, mode, answer, message):
     envs = kind([lambda: Wrong(RIGHT), lambda: Wrong(answer)], autoreset_mode=mode)
     envs.reset()
     for _ in range(2):

@@ -68,7 +68,7 @@ def test_steps_resets_and_infos_are_those_of_gymnasium(mode, num_envs):
 
 @pytest.mark.filterwarnings("ignore:.*out of date")
 @pytest.mark.parametrize("id", ids())
-def test_spaces_metadata_and_spec_are_those_of_gymnasium(id):
+def test_spaces_metadata_spec_match_gymnasium(id):
     if id not in gym.registry:
         assert NativeVectorEnv(id, 1).spec.id == id  # older ones have a spec of our own
         return
@@ -87,7 +87,7 @@ def test_only_exact_ids_are_native():
 
 
 @pytest.mark.pitfall("E8")
-def test_misuse_raises_and_leaves_the_environments_usable():
+def test_misuse_leaves_envs_usable():
     envs = NativeVectorEnv("CartPole-v1", 3)
     with pytest.raises(RuntimeError, match="environment 0: step needs a running episode: call reset first"):
         envs.step(np.zeros(3, int))
@@ -145,7 +145,7 @@ def test_what_cannot_be_made_says_why(arguments, error, match):
         NativeVectorEnv(**{"id": "CartPole-v1", "num_envs": 2} | arguments)
 
 
-def test_arguments_and_time_limits_reach_the_environments():
+def test_kwargs_and_time_limit_reach_envs():
     envs = NativeVectorEnv("CartPole-v1", 2, sutton_barto_reward=True, max_episode_steps=3, autoreset_mode="disabled")
     assert envs.spec.max_episode_steps == 3
     assert envs.spec.kwargs["sutton_barto_reward"] is True
@@ -221,7 +221,7 @@ def test_results_do_not_depend_on_the_number_of_cores():
 
 
 @pytest.mark.pitfall("E9")
-def test_without_a_seed_numpy_draws_one_and_with_a_seed_it_draws_nothing():
+def test_seed_none_draws_from_numpy_once():
     def first(seed):
         np.random.seed(seed)
         return NativeVectorEnv("CartPole-v1", 50).reset()[0]
@@ -282,7 +282,7 @@ def test_a_state_of_others_changes_nothing():
         lambda envs: wrappers.RescaleObservation(wrappers.DtypeObservation(envs, np.float32), *(np.float32([-1, 1]))),
     ],
 )
-def test_gymnasiums_vector_wrappers_say_what_they_say_on_gymnasiums(wrap):
+def test_gymnasium_vector_wrappers_agree(wrap):
     ours = wrap(NativeVectorEnv("MountainCarContinuous-v0", 3, max_episode_steps=12))
     theirs = wrap(sync("MountainCarContinuous-v0", 3, AutoresetMode.NEXT_STEP, max_episode_steps=12))
     ours.action_space.seed(3)

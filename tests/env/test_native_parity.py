@@ -257,7 +257,7 @@ def test_options_that_make_no_sense_change_nothing(id, options, message):
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*out of date")
-def test_options_of_other_names_have_no_effect_of_which_a_warning_tells_once(id, options, message):
+def test_unknown_reset_options_warn_once(id, options, message):
     envs, without = (NativeVectorEnv(id, 2, autoreset_mode="disabled") for _ in range(2))
     with pytest.warns(UserWarning, match=message):
         obs, _ = envs.reset(seed=1, options=options)

@@ -147,7 +147,7 @@ def shows(value, space="none", action_space="none"):
     return lambda: Showing(space, value, action_space)
 
 
-def test_actors_take_environments_of_any_spaces_and_actions():
+def test_ray_actors_take_any_spaces():
     values = ["a", [1, 2], {"b": 3}]
     envs = RayVectorEnv([shows(value) for value in values])
     obs, infos = envs.reset()

@@ -61,7 +61,7 @@ def test_native_where_there_is_one(caplog):
         ({"render_mode": "rgb_array"}, "it does not render"),
     ],
 )
-def test_what_native_ones_cannot_do_is_done_otherwise_and_told(options, why, caplog):
+def test_native_fallback_is_logged(options, why, caplog):
     with caplog.at_level(logging.INFO, "rlfast.env.registry"):
         envs = made("CartPole-v1", 1, **options)
     assert isinstance(envs, DummyVectorEnv)
@@ -129,9 +129,7 @@ def test_who_registers_an_id_anew_gets_their_own(registered_anew, backend, entry
 @pytest.mark.parametrize("backend", ["auto", "process", "in-process"])
 @pytest.mark.parametrize("entry", [CARTPOLE, CartPoleEnv])
 @pytest.mark.parametrize(("steps", "given", "want"), [(5, None, 5), (5, 3, 3), (None, 4, 4), (2000, None, 2000)])
-def test_a_registration_of_gymnasiums_class_with_other_values_holds(
-    registered_anew, backend, entry, steps, given, want
-):
+def test_reregistered_class_keeps_values(registered_anew, backend, entry, steps, given, want):
     registered_anew("CartPole-v1", entry, max_episode_steps=steps, kwargs={"sutton_barto_reward": True})
     options = {} if given is None else {"max_episode_steps": given}
     with rlfast.make_vec("CartPole-v1", 2, backend=backend, **options) as envs:
@@ -145,7 +143,7 @@ def test_a_registration_of_gymnasiums_class_with_other_values_holds(
         assert envs.step(np.zeros(2, int))[1].tolist() == [0.0, 0.0]  # Sutton and Barto's reward
 
 
-def test_a_registration_that_native_environments_cannot_follow(registered_anew, caplog):
+def test_unsupported_registration_is_not_native(registered_anew, caplog):
     registered_anew("CartPole-v1", CARTPOLE, max_episode_steps=9, additional_wrappers=(TIME_AWARE,))
     with caplog.at_level(logging.INFO, "rlfast.env.registry"), rlfast.make_vec("CartPole-v1", 1) as envs:
         assert (envs.placement, envs.reset()[0].shape) == ("in-process", (1, 5))

@@ -136,7 +136,7 @@ def test_other_errors_of_environments_stay_theirs():
         ("beside.py:A-v0", r"no module 'beside.py'; leave out \.py: beside:A-v0"),
     ],
 )
-def test_an_unknown_module_is_named_with_the_place_of_the_search(id, message, tmp_path, monkeypatch):
+def test_unknown_module_error_names_search_path(id, message, tmp_path, monkeypatch):
     here = tmp_path / "project"
     here.mkdir()
     (here / "beside.py").touch()

@@ -48,7 +48,7 @@ def test_this_process_steps_the_share_of_one_worker(count, shares, here):
         assert envs.reset()[0].tolist() == [[0, 0]] * count
 
 
-def test_results_are_those_of_environments_in_one_process():
+def test_results_equal_dummy():
     rng = np.random.default_rng(0)
     fns = [lambda k=k: Scripted(length=3 + k, info=lambda step, k=k: {"at": step, "env": k}) for k in range(5)]
     both = [split(fns), DummyVectorEnv(fns)]
@@ -117,7 +117,7 @@ def test_states_return_to_their_environments():
 
 
 @pytest.mark.parametrize("where", [1, 4])
-def test_a_failure_names_its_environment_and_the_others_answer(where):
+def test_failure_names_env_and_others_answer(where):
     fns = [lambda k=k: Faulty("raise" if k == where else None, at=2) for k in range(5)]
     with split(fns) as envs:
         envs.reset()
@@ -135,7 +135,7 @@ def test_a_failure_names_its_environment_and_the_others_answer(where):
         assert envs.step([0] * 5)[0][:, 1].tolist() == [1 if k == where else 3 for k in range(5)]
 
 
-def test_a_failed_reset_in_this_process_leaves_the_workers_usable(tmp_path):
+def test_failed_local_reset_keeps_workers_usable(tmp_path):
     faulty = partial(Faulty, "raise", "reset", at=2, once=str(tmp_path / "struck"))
     with split([Scripted, Scripted, Scripted, faulty]) as envs:
         envs.reset()
@@ -146,7 +146,7 @@ def test_a_failed_reset_in_this_process_leaves_the_workers_usable(tmp_path):
 
 
 @pytest.mark.parametrize("timeout", [None, 0.01])
-def test_answers_of_this_process_do_not_wait_for_workers(tmp_path, timeout):
+def test_local_answers_do_not_wait_for_workers(tmp_path, timeout):
     (tmp_path / "busy").touch()
     fns = [lambda: Where(str(tmp_path / "busy")), Scripted, Where, Scripted]
     with split(fns, num_workers=4, wait_num=1) as envs:
@@ -187,7 +187,7 @@ def test_what_cannot_be_split_is_refused(fns, options, says):
         split(fns, **options)
 
 
-def test_a_failed_constructor_in_this_process_ends_the_workers(monkeypatch):
+def test_failed_local_constructor_ends_workers(monkeypatch):
     ended = []
     own = "rlfast.env.process.placement.ProcessBackend.close"
     monkeypatch.setattr(own, lambda backend: (ended.append(backend), backend._end()))

@@ -143,7 +143,7 @@ def test_wrappers_with_functions(wrapped):
     assert play(other, 100) == expected
 
 
-def test_what_stands_in_containers_is_found_there_again():
+def test_state_in_containers_is_restored():
     def make(**more):
         return Odd(x={"f": [len, (np.float32, Mode.FAST)], "q": deque([max]), **more})
 
@@ -192,7 +192,7 @@ def test_attributes_that_came_later_are_gone():
         {"x": memoryview(b"1")},
     ],
 )
-def test_what_cannot_be_written_down_is_refused_by_name(held):
+def test_unserializable_state_is_named(held):
     with pytest.raises(NotImplementedError, match=r"Odd\.x.* is a .*, whose state cannot be written down"):
         capture(Odd(**held))
 
@@ -205,7 +205,7 @@ def test_arrays_that_share_their_memory_are_refused():
     capture(Odd(x=array, y=array))
 
 
-def test_an_environment_that_is_made_otherwise_is_refused_before_it_changes():
+def test_state_of_different_env_is_refused():
     state = capture(Odd(number=1))
     with pytest.raises(NotImplementedError, match=r"was Mode\.SLOW and is"):
         restore(Odd(mode=Mode.FAST), state)

@@ -38,7 +38,7 @@ def test_tianshous_arguments_are_taken(make):
 
 
 @pytest.mark.pitfall("E5")
-def test_those_who_died_together_must_be_reset_together(make):
+def test_lost_envs_reset_together(make):
     envs = make([Scripted, Scripted, lambda: Faulty("kill"), Scripted], num_workers=2)
     envs.reset()
     envs.step([0] * 4)
@@ -104,7 +104,7 @@ def test_one_environment_in_a_process_of_its_own():
     worker.close()
 
 
-def test_workers_of_their_own_make_a_vector_environment():
+def test_vector_env_of_custom_workers():
     fns = [lambda: Slow(0.0, length=9), lambda: Slow(0.3, length=9)]
     envs = BaseVectorEnv(fns, SubprocEnvWorker, wait_num=1)
     envs.reset()

@@ -19,7 +19,7 @@ def test_send_twice_and_recv_without_send():
     assert worker.step(1)[1] == 1.0
 
 
-def test_a_seed_reaches_the_environment_and_its_action_space():
+def test_seed_reaches_env_and_action_space():
     worker = DummyEnvWorker(lambda: gym.make("CartPole-v1"))
     obs, _ = worker.reset(seed=3)
     actions = [worker.action_space.sample() for _ in range(20)]

@@ -90,7 +90,7 @@ def test_collectors_see_through_them(kind):
     envs.close()
 
 
-def test_what_else_they_have_is_reached_through_the_wrapper():
+def test_other_attributes_through_wrapper():
     envs = VectorEnvNormObs(envpool())
     assert envs.config["num_envs"] == 3
     assert envs.all_env_ids.tolist() == [0, 1, 2]
@@ -139,7 +139,7 @@ def test_asynchronous_ones_answer_in_groups():
     assert sorted([*info["env_id"].tolist(), *more["env_id"].tolist()]) == [0, 1, 2, 3]
 
 
-def test_same_step_tells_the_final_observations_of_some():
+def test_same_step_final_obs_of_some_envs():
     envs = VectorEnvWrapper(SyncVectorEnv([make] * 3, autoreset_mode="SameStep"))
     envs.reset()
     for _ in range(LENGTH):
@@ -149,7 +149,7 @@ def test_same_step_tells_the_final_observations_of_some():
 
 
 @pytest.mark.parametrize("kind", ["sync", "envpool"])
-def test_statistics_of_others_are_those_of_what_they_show(kind):
+def test_norm_obs_over_other_vector_envs(kind):
     def collected(envs):
         buffer = VectorReplayBuffer(60, 3)
         Collector(ScriptedPolicy(), envs, buffer).collect(n_step=21)
@@ -191,7 +191,7 @@ def test_wrappers_written_for_tianshou(kind, wrapper):
             assert (buffer[:].obs_next > 90).all()
 
 
-def test_statistics_over_a_wrapper_written_for_tianshou():
+def test_statistics_over_tianshou_wrapper():
     inner = Shifting(DummyVectorEnv([make] * 3))
     envs = VectorEnvNormObs(inner)
     assert envs.venv is inner
@@ -201,7 +201,7 @@ def test_statistics_over_a_wrapper_written_for_tianshou():
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_a_subclass_that_overrides_step_in_gymnasiums_protocol(mode):
+def test_gymnasium_subclass_overrides_step(mode):
     class Doubling(DummyVectorEnv):
         def step(self, action, id=None):
             obs, rew, *rest = super().step(action, id)

@@ -88,13 +88,13 @@ class TestCategorical:
         assert mine.mode.tolist() == [2, 0]
         assert (mine.batch_shape, mine.event_shape) == (theirs.batch_shape, theirs.event_shape)
 
-    def test_it_draws_by_probability_and_never_what_is_illegal(self):
+    def test_draws_never_illegal(self):
         dist = Categorical(torch.log(torch.tensor([0.1, 0.0, 0.6, 0.3])))
         drawn = torch.bincount(dist.sample((100_000,)), minlength=4) / 100_000
         assert drawn.tolist() == pytest.approx([0.1, 0.0, 0.6, 0.3], abs=0.006)
         assert drawn[1] == 0
 
-    def test_illegal_actions_have_no_entropy_and_no_gradient(self):
+    def test_illegal_actions_without_entropy_or_gradient(self):
         logits = torch.tensor([[0.0, -torch.inf, 0.0]], requires_grad=True)
         entropy = Categorical(logits).entropy()
         entropy.sum().backward()
@@ -173,7 +173,7 @@ def test_an_index_picks_rows(name):
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_a_range_picks_rows_and_is_not_read_beyond_them(name):
+def test_range_index_of_rows(name):
     dist = MAKE[name]()
     assert torch.equal(dist[range(1, -3, -2)].mode, dist.mode[[1, -1]])
     assert torch.equal(dist[range(-2, 0)].mode, dist.mode)
@@ -250,7 +250,7 @@ def test_what_a_generator_gives_is_scaled_noise():
     assert torch.equal(double, LOC + SCALE * exact)
 
 
-def test_choices_drawn_from_a_generator_follow_their_probabilities():
+def test_choices_follow_probabilities():
     dist = Categorical(torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64).log())
     drawn = dist.sample((20_000,), generator=torch.Generator().manual_seed(0))
     assert np.bincount(drawn.numpy()) / 20_000 == pytest.approx([0.1, 0.2, 0.7], abs=0.015)
@@ -271,7 +271,7 @@ def test_double_precision_reaches_the_noise():
 
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_a_generator_gives_what_the_global_stream_gives_from_the_same_seed(name, dtype, monkeypatch):
+def test_generator_equals_global_stream(name, dtype, monkeypatch):
     monkeypatch.setitem(globals(), "DEEP", DEEP.to(dtype))
     dist = MAKE[name]()
     torch.manual_seed(11)
@@ -299,7 +299,7 @@ def test_divergences_agree_with_torch():
     assert torch.allclose(reference.kl_divergence(Categorical(logits), Categorical(others)), theirs, atol=1e-6)
 
 
-def test_what_neither_does_adds_nothing_to_a_divergence():
+def test_zero_probability_adds_no_divergence():
     first = Categorical(torch.tensor([[0.0, -torch.inf, 1.0]]))
     second = Categorical(torch.tensor([[0.5, -torch.inf, 0.0]]))
     legal = [Categorical(torch.tensor([[a, b]])) for a, b in ((0.0, 1.0), (0.5, 0.0))]

@@ -28,7 +28,7 @@ ONLINE = torch.tensor([[1.0, 5.0, 2.0], [0.0, -1.0, 3.0]])
 TARGET = torch.tensor([[9.0, 4.0, 7.0], [1.0, 8.0, 2.0]])
 
 
-def test_the_target_network_rates_what_the_online_network_chooses():
+def test_double_q_evaluates_online_choice():
     assert double_q_value(ONLINE, TARGET).tolist() == [4.0, 2.0]
     assert double_q_value(TARGET, ONLINE).tolist() == [1.0, -1.0]
     assert max_value(TARGET).tolist() == [9.0, 8.0]
@@ -55,7 +55,7 @@ def test_bootstrapped_return_by_hand():
 
 @pytest.mark.pitfall("A2")
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf, 1e38])
-def test_the_value_after_a_terminal_state_does_not_matter(value):
+def test_value_after_termination_is_ignored(value):
     assert bootstrapped_return(torch.tensor([2.0]), torch.tensor([0.0]), torch.tensor([value])).tolist() == [2.0]
 
 
@@ -123,7 +123,7 @@ def test_the_clip_stops_the_gradient():
 
 
 @pytest.mark.parametrize("eps_clip", [0.0, 0.2, 1.5])
-def test_clipped_surrogate_loss_is_the_equation_and_so_is_its_gradient(eps_clip):
+def test_clipped_surrogate_loss_and_gradient(eps_clip):
     torch.manual_seed(0)
     log_prob = torch.randn(1000).requires_grad_()
     old, advantage = torch.randn(1000), torch.randn(1000)
@@ -202,7 +202,7 @@ def test_the_policy_gradient_by_hand():
 
 
 # -- deterministic actors and distributions of returns -----------------------------------------------------------------
-def test_the_noise_of_a_target_action_is_scaled_and_then_clipped():
+def test_target_noise_is_scaled_then_clipped():
     act, noise = torch.tensor([[0.9, -0.5], [0.0, 0.0]]), torch.tensor([[1.0, -3.0], [10.0, -10.0]])
     assert smoothed_action(act, noise, 0.5, 1.0).flatten().tolist() == pytest.approx([1.4, -1.5, 1.0, -1.0])
     assert smoothed_action(act, noise).flatten().tolist() == pytest.approx([1.1, -1.0, 0.5, -0.5])
@@ -221,7 +221,7 @@ def shared_out(values, probs, support):
     return shares
 
 
-def test_probabilities_go_to_the_nearest_values_of_the_support():
+def test_projection_splits_between_nearest_atoms():
     torch.manual_seed(0)
     support = torch.linspace(-1.0, 2.0, 7)
     value, prob = 3 * torch.randn(20, 5), torch.rand(20, 5).softmax(1)
@@ -259,7 +259,7 @@ def test_quantile_regression_by_hand():
 
 
 @pytest.mark.parametrize(("rows", "quantiles", "targets"), [(7, 3, 5), (5, 300, 200), (2, 400, 400)])
-def test_blocks_of_rows_and_a_graph_give_what_the_whole_gives(rows, quantiles, targets, monkeypatch):
+def test_blocks_and_graph_equal_whole(rows, quantiles, targets, monkeypatch):
     theta, target = torch.randn(rows, quantiles, dtype=torch.double), 2 * torch.randn(rows, targets, dtype=torch.double)
     level, weight = torch.rand(rows, quantiles, dtype=torch.double), torch.rand(rows, dtype=torch.double)
     results = []

@@ -93,7 +93,7 @@ def test_defaults():
     assert torch.equal(regularized_actor_loss(q, act, data), regularized_actor_loss(q, act, data, 2.5))
 
 
-def test_binary_weights_are_numbers_of_the_advantages_kind():
+def test_binary_weights_keep_dtype():
     weight = regression_weight(torch.tensor([0.5, 0.0, -0.5], dtype=torch.float64), "binary")
     assert weight.dtype == torch.float64
     assert weight.tolist() == [1.0, 0.0, 0.0]

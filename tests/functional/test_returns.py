@@ -45,7 +45,7 @@ class TestGAE:
         return gae(np.ones(n), np.full(n, 0.5), np.array(next_values), *flags(ends), gamma=0.9, gae_lambda=0.8)
 
     @pytest.mark.pitfall("A1")
-    def test_truncation_bootstraps_from_the_final_observation(self):
+    def test_truncation_bootstraps_from_final_obs(self):
         np.testing.assert_allclose(self.advantages(".t.", [0.5, 10.0, 0.5]), [7.79, 9.5, 0.95])
 
     @pytest.mark.pitfall("A2")
@@ -63,7 +63,7 @@ class TestGAE:
         assert (first("..T....."), first(".T......"), first("...T....")) == (5.0, 3.0, 6.0)
 
     @pytest.mark.pitfall("A4")
-    def test_a_cut_roll_out_bootstraps_and_starts_from_nothing(self):
+    def test_cut_rollout_bootstraps(self):
         np.testing.assert_allclose(self.advantages("...", [0.5, 0.5, 7.0])[-1], 1 + 0.9 * 7 - 0.5)
 
     @pytest.mark.pitfall("A4")
@@ -138,7 +138,7 @@ class TestDiscountedReturns:
 class TestNStepReturns:
     @pytest.mark.pitfall("A6")
     @pytest.mark.pitfall("A7")
-    def test_the_exponent_is_the_number_of_steps_and_the_last_reward_counts(self):
+    def test_nstep_exponent_and_last_reward(self):
         next_values = np.array([np.nan, np.nan, np.nan, np.nan, 100.0, 1000.0])
         got = nstep_returns(np.array([1.0, 2, 4, 8, 16, 32]), next_values, *flags("..T.t."), n_step=3, gamma=0.5)
         assert got.tolist() == [3, 4, 4, 16 + 25, 16 + 50, 32 + 500]
@@ -242,7 +242,7 @@ class TestKinds:
             assert got.numpy().tolist() == want.tolist()
 
     @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
-    def test_a_mixture_gives_what_the_rewards_are_in_the_widest_type(self, call, kind):
+    def test_mixed_dtypes_promote_to_widest(self, call, kind):
         arrays = list(roll_out(6, 20))
         want = arrays_in(call(*arrays))
         arrays[0] = kind(arrays[0].astype(np.float32))
@@ -278,7 +278,7 @@ class TestKinds:
         ):
             assert got.tolist() == want.tolist()
 
-    def test_strides_do_not_matter_and_inputs_are_left_alone(self, call):
+    def test_strides_and_inputs_unchanged(self, call):
         arrays = roll_out(8, 30, 4)
         strided = [np.asfortranarray(array) for array in arrays]
         before = [array.copy() for array in strided]
@@ -294,7 +294,7 @@ class TestKinds:
             array.flags.writeable = False
         assert [got.tolist() for got in arrays_in(call(*arrays))] == [array.tolist() for array in want]
 
-    def test_large_roll_outs_are_those_of_small_ones_side_by_side(self, call):
+    def test_large_rollout_equals_small_ones(self, call):
         """Large enough to run without the interpreter."""
         arrays = roll_out(10, 300, 40)
         halves = [arrays_in(call(*(array[:, part] for array in arrays))) for part in (slice(0, 20), slice(20, 40))]
@@ -334,7 +334,7 @@ class TestBadInput:
         assert np.array_equal(arrays_in(call(*arrays[:4], *given)), arrays_in(call(*arrays)))
 
     @pytest.mark.parametrize("columns", [1, 8])
-    def test_bytes_that_are_viewed_as_flags_end_episodes_unless_they_are_0(self, call, columns):
+    def test_nonzero_bytes_are_flags(self, call, columns):
         arrays = roll_out(12, 100, columns, chance=0.3)
         ones = np.random.default_rng(0).choice(np.uint8([1, 2, 4, 128, 255]), (2, 100, columns))
         odd = [np.where(flags, one, 0).astype(np.uint8).view(bool) for flags, one in zip(arrays[4:], ones, strict=True)]
@@ -393,7 +393,7 @@ def test_numpy_callers_need_no_torch():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_roll_outs_of_many_millions_are_worked_on_as_copies():
+def test_huge_rollouts_use_copies():
     """Others have the interpreter meanwhile, and may write to the arrays that were given."""
     columns = 2**22 + 1
     rng = np.random.default_rng(0)
@@ -436,7 +436,7 @@ def test_defaults_are_one_step_and_weights_up_to_one():
 BARS = {"rho_bar": 1.0, "c_bar": 1.0}
 
 
-def test_two_advantages_have_a_deviation_and_eps_adds_to_it():
+def test_normalizing_two_advantages():
     assert normalize(np.array([1.0, 3.0])).tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5])
     assert normalize(np.array([1.0, 3.0]), eps=2.0).tolist() == pytest.approx([-1 / (2**0.5 + 2), 1 / (2**0.5 + 2)])
 
@@ -468,7 +468,7 @@ def test_half_precision_of_any_kind_is_taken():
     assert discounted_returns(rewards, done, gamma=0.5).tolist() == pytest.approx([3.0, 4.0, 4.0])
 
 
-def test_whole_numbers_alone_are_worked_on_in_double_precision():
+def test_integers_are_computed_in_float64():
     result = discounted_returns(np.array([1, 2, 4]), np.array([0, 0, 1]), gamma=0.5)
     assert (result.dtype, result.tolist()) == (np.float64, [3.0, 4.0, 4.0])
 

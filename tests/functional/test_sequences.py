@@ -29,7 +29,7 @@ def test_unrescaled_by_hand():
     assert unrescaled(torch.tensor([2.0, -2.0]), eps=0).tolist() == [8.0, -8.0]
 
 
-def test_the_priority_mixes_the_largest_and_the_mean_error_of_the_steps_that_count():
+def test_sequence_priority_mixes_max_and_mean():
     error = torch.tensor([[1.0, -5.0, 3.0, 100.0], [torch.nan, torch.nan, torch.nan, -2.0]])
     mask = torch.tensor([[True, True, True, False], [False, False, False, True]])
     torch.testing.assert_close(sequence_priority(error, mask), torch.tensor([0.9 * 5 + 0.1 * 3, 2.0]))

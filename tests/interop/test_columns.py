@@ -25,7 +25,7 @@ def test_draws_are_numpys_and_use_up_as_many_numbers(bound, count):
     assert ours_after == after
 
 
-def test_draws_come_from_the_generator_that_np_random_has_now():
+def test_draws_use_current_np_random():
     before = np.random.get_bit_generator()
     answers = []
     try:
@@ -63,7 +63,7 @@ def test_a_walk_stops_at_flags_and_at_the_newest_row():
     assert before == [1, 0, 1, 0, 0]
 
 
-def test_a_walk_goes_no_further_than_asked_and_around_the_end():
+def test_walk_wraps_and_stops():
     values, last, before = walked((), (), [2, 3, 0], 4)
     assert values == [[2, 3, 4, 5], [3, 4, 5, 6], [5, 6, 0, 0]]
     assert (last, before) == ([0, 1, 1], [3, 3, 1])
@@ -99,7 +99,7 @@ def added(rewards, dones=False, timeouts=0.0):
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", ">f8", "i1", "i4", "i8", "u8", "?"])
 @pytest.mark.parametrize("spread", [1, 2, -1])
-def test_numbers_of_any_dtype_and_stride_are_stored_as_float32(dtype, spread):
+def test_any_dtype_and_stride_become_float32(dtype, spread):
     numbers = {1: [1, 0], 2: [1, 5, 0, 5], -1: [0, 1]}[spread]
     given = np.array(numbers, dtype)[::spread]
     wanted = given.astype(np.float32).tolist()
@@ -121,7 +121,7 @@ def test_a_usual_step_is_one_call_of_the_engine(rewards):
     assert columns.column("rewards")[0].tolist() == columns.column("dones")[0].tolist() == [1, 1]
 
 
-def test_numbers_that_float32_cannot_hold_warn_as_numpys_do():
+def test_float32_overflow_raises():
     with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
         added(np.array([1e300, 0.0]))
     assert added(np.array([np.inf, -np.inf]))[0] == [np.inf, -np.inf]
@@ -218,7 +218,7 @@ def test_discounted_sums_of_what_does_not_fit(before, powers):
         discounted(np.zeros((2, 3), np.float32), np.array(before), *np.ones((2, powers), np.float32))
 
 
-def test_dtypes_that_were_unpickled_are_those_that_they_are_like():
+def test_unpickled_dtypes_are_equal():
     """Spaces come so from environments in other processes: as equal objects that are not the same."""
     float32, uint8 = (pickle.loads(pickle.dumps(np.dtype(kind))) for kind in (np.float32, np.uint8))
     assert float32 is not np.dtype(np.float32)

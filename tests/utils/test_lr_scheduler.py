@@ -54,7 +54,7 @@ def test_the_state_goes_on_where_it_was_taken():
     assert rates(fresh) == rates(optims)
 
 
-def test_states_of_another_number_of_schedulers_are_refused():
+def test_wrong_number_of_scheduler_states():
     schedulers = make(optimizers(3))
     with pytest.raises(ValueError, match="the states of 2 schedulers for 3"):
         schedulers.load_state_dict(schedulers.state_dict()[:2])

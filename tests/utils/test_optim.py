@@ -19,7 +19,7 @@ def test_adam_is_fused_unless_told_otherwise():
     assert optim.defaults["betas"] == (0.5, 0.9)
 
 
-def test_make_optimizer_calls_a_factory_and_keeps_an_optimizer():
+def test_make_optimizer_takes_factory_or_optimizer():
     net = nn.Linear(2, 1)
     optim = make_optimizer(adam(), net.parameters())
     assert isinstance(optim, torch.optim.Adam)
@@ -35,7 +35,7 @@ def test_descend_clears_old_gradients_and_descends():
     assert weight.item() == pytest.approx(1.0 - 2 * 0.5 * 2)
 
 
-def test_descend_clips_the_norm_of_all_gradients_together():
+def test_descend_clips_total_norm():
     module = nn.Linear(1, 1)
     before = torch.cat([p.detach().flatten().clone() for p in module.parameters()])
     optim = torch.optim.SGD(module.parameters(), lr=1.0)
@@ -57,7 +57,7 @@ def test_optim_step_clips_the_parameters_of_one_module():
 
 
 @pytest.mark.parametrize("max_grad_norm", [None, 0.5])
-def test_optim_step_gives_a_gradient_to_all_that_the_loss_depends_on(max_grad_norm):
+def test_optim_step_sets_all_gradients(max_grad_norm):
     actor, critic = nn.Linear(1, 1), nn.Linear(1, 1)
     other = torch.optim.SGD(critic.parameters(), lr=0.1)
     loss = critic(actor(torch.ones(1, 1))).sum()
@@ -122,7 +122,7 @@ def own_step(loss, optim):
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
-def test_gradients_are_those_of_backward_and_reach_what_the_optimizer_holds(shape):
+def test_gradients_equal_backward(shape):
     nets = [nn.ModuleDict({"held": nn.Linear(2, 2), "other": nn.Linear(2, 1)}) for _ in range(2)]
     nets[1].load_state_dict(nets[0].state_dict())
     for net in nets:
@@ -209,7 +209,7 @@ def test_whoever_listens_to_steps_hears_of_them(listen):
     assert optim.state[net.weight]["step"] == 2
 
 
-def test_clone_optimizer_keeps_class_and_options_but_no_state():
+def test_clone_optimizer_drops_state():
     old, new = nn.Linear(2, 1), nn.Linear(3, 1)
     optim = torch.optim.RMSprop(old.parameters(), lr=0.3, alpha=0.5)
     descend(old(torch.ones(1, 2)).sum(), optim)
@@ -243,7 +243,7 @@ print("torch._dynamo" in sys.modules)
 """
 
 
-def test_the_compiler_is_not_imported_for_steps_without_it():
+def test_eager_steps_import_no_compiler():
     command = [sys.executable, "-c", WITHOUT_COMPILER]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stdout == "False\n", done.stderr

@@ -51,7 +51,7 @@ def test_without_a_terminal_nothing_is_shown(capsys, monkeypatch):
         (1000, False, ""),
     ],
 )
-def test_without_a_terminal_a_line_is_written_once_a_minute(capsys, monkeypatch, total, shown, line):
+def test_progress_without_terminal(capsys, monkeypatch, total, shown, line):
     monkeypatch.setattr("rlfast.utils.progress_bar._is_terminal", lambda: False)
     clock = 1000.0
     monkeypatch.setattr("time.perf_counter", lambda: clock)
@@ -100,7 +100,7 @@ def test_it_counts_without_being_shown(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_figures_are_written_at_most_ten_times_a_second(monkeypatch):
+def test_bar_redraws_at_most_ten_times_a_second(monkeypatch):
     with ProgressBar(1000, "x") as bar:
         written = []
         monkeypatch.setattr(bar._bar, "set_postfix", lambda figures, **_: written.append(dict(figures)))
@@ -109,7 +109,7 @@ def test_figures_are_written_at_most_ten_times_a_second(monkeypatch):
     assert len(written) < 50
 
 
-def test_a_note_stands_beside_the_newest_bar_while_something_is_computed(capsys):
+def test_note_beside_newest_bar(capsys):
     with ProgressBar(10, "Epoch #1") as bar, ProgressBar(10, "hidden", shown=False):
         bar.update(1, {"loss": 1.0})
         with progress_note("compiling the update"):

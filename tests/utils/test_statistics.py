@@ -110,7 +110,7 @@ class TestRunningMeanStd:
         stats = RunningMeanStd(clip_max=2.0)
         assert stats.norm([-5.0, 0.5, 5.0]).tolist() == pytest.approx([-2.0, 0.5, 2.0])
 
-    def test_the_first_scale_is_a_standard_deviation_not_a_variance(self):
+    def test_initial_std_is_standard_deviation(self):
         assert RunningMeanStd(mean=1.0, std=2.0, epsilon=0.0).norm(5.0) == pytest.approx(2.0)
 
     def test_an_empty_batch_changes_nothing(self):
@@ -121,7 +121,7 @@ class TestRunningMeanStd:
         assert stats.norm(3.0) == pytest.approx(3.0)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_bad_numbers_are_refused_before_anything_changes(self, bad):
+    def test_bad_numbers_change_nothing(self, bad):
         stats = RunningMeanStd()
         stats.update([1.0, 3.0])
         with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="1 values are NaN or infinite"):

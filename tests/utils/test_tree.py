@@ -100,7 +100,7 @@ def test_what_is_stored_is_nested_dicts_of_arrays():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn])
-def test_floats_that_numpy_does_not_have_become_float32(dtype):
+def test_bfloat16_becomes_float32(dtype):
     array = as_host(torch.tensor([0.5, -2.0]).to(dtype).requires_grad_())
     assert (array.tolist(), array.dtype) == ([0.5, -2.0], np.float32)
 
@@ -156,7 +156,7 @@ def test_copies_share_nothing_that_may_change(name):
     assert repr(copy) == repr(value)
 
 
-def test_copies_keep_objects_of_other_kinds_and_what_is_shared():
+def test_copy_keeps_objects_and_sharing():
     one, shared = Opaque(), [1]
     value = {"object": one, "text": "a", "none": None, "twice": [shared, shared]}
     copy = copied(value)

@@ -38,7 +38,7 @@ def ones(envs, ids):
 
 @pytest.mark.pitfall("E1")
 @pytest.mark.parametrize("options", [{}, {"batch_size": 2}, {"batch_size": 3}])
-def test_transitions_are_those_that_gymnasium_would_have_made(options):
+def test_transitions_match_gymnasium(options):
     envs = as_vector_env(make(max_episode_steps=7, **options))
     assert envs.is_async == bool(options)
     assert envs.autoreset_mode is AutoresetMode.NEXT_STEP
@@ -150,7 +150,7 @@ def test_lives_are_told_of_once():
 
 
 @pytest.mark.pitfall("E4")
-def test_an_episode_that_ends_without_a_flag_is_noticed():
+def test_unflagged_end_of_episode_is_noticed():
     """As EnvPool once did where a time limit was reached: what follows must not be joined to what was before."""
     pool = make(max_episode_steps=3)
     envs = as_vector_env(pool)

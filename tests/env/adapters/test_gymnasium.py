@@ -71,7 +71,7 @@ def test_processes_of_gymnasium():
     assert envs.is_closed
 
 
-def test_only_some_may_be_stepped_and_the_others_start_anew():
+def test_step_some_reset_others():
     envs = sync(*(Scripted(9, actions=8) for _ in range(3)), mode="Disabled")
     envs.reset()
     envs.send([5, 6], [2, 0])
@@ -159,7 +159,7 @@ def test_final_observations_in_either_layout(final, info):
 
 
 @pytest.mark.pitfall("E4")
-def test_missing_final_observations_are_told_once_and_truncated_rows_left_out():
+def test_missing_final_obs_warns_once():
     envs = as_vector_env(Odd())
     envs.reset()
     envs.step([0, 0, 0])
@@ -173,7 +173,7 @@ def test_missing_final_observations_are_told_once_and_truncated_rows_left_out():
 
 
 @pytest.mark.pitfall("E4")
-def test_a_mode_that_is_not_told_is_taken_for_next_step_with_a_warning():
+def test_unknown_autoreset_mode_warns_and_is_next_step():
     with pytest.warns(UserWarning, match="does not declare its autoreset mode"):
         envs = as_vector_env(Odd(mode=None))
     assert envs.autoreset_mode is AutoresetMode.NEXT_STEP

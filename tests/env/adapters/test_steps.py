@@ -36,7 +36,7 @@ class Patient(VectorEnvWrapper):
         return rows
 
 
-def test_what_they_override_is_what_send_and_recv_go_through():
+def test_send_recv_call_overrides():
     own = Doubling([lambda: Scripted(9, info={"at": 1}, dict_obs=True)] * 3)
     envs = as_vector_env(own)
     assert envs is not own

@@ -100,7 +100,7 @@ def test_every_step_is_that_of_the_wrappers(
     assert (ends["truncated"] > 0) == (max_frames < 2000)
 
 
-def test_the_return_of_the_game_goes_on_over_lives_and_is_not_clipped() -> None:
+def test_game_return_spans_lives_unclipped() -> None:
     env = AtariEnv("SpaceInvaders")
     env.reset(seed=0)
     total, lives, rng = 0.0, 0, np.random.default_rng(0)
@@ -169,7 +169,7 @@ def test_a_restored_state_goes_on_to_the_bit(sticky: float) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("game", ["ALE/Pong-v5", "ALE/Breakout-v5", "SpaceInvaders", "Seaquest"])
-def test_100_000_frames_with_interruptions_are_those_without(game: str) -> None:
+def test_interrupted_game_equals_uninterrupted(game: str) -> None:
     """At random steps the game is saved, and goes on in another environment."""
     steps, rng = 25_000, np.random.default_rng(5)
     stops = set(rng.integers(1, steps, 30).tolist())

@@ -23,7 +23,7 @@ def collected(game, buffer, steps, **options):
 
 
 @pytest.mark.parametrize("kept", [{}, {"ignore_obs_next": True}])
-def test_a_truncated_game_bootstraps_from_its_last_frame(kept):
+def test_truncated_game_bootstraps_from_last_frame(kept):
     """With a limit of 60 frames, the last observation is that of the environment itself, stepped by hand."""
     buffer = VectorReplayBuffer(400, 2, **kept)
     collected("Pong", buffer, 120, max_frames=60, noop_max=0)
@@ -46,7 +46,7 @@ def test_a_truncated_game_bootstraps_from_its_last_frame(kept):
     assert float(batch.returns[0]) == pytest.approx(rows.rew[last] + 0.5 * obs[-1].mean(), rel=1e-5)
 
 
-def test_a_lost_life_ends_an_episode_for_learning_and_not_the_game():
+def test_lost_life_ends_episode_not_game():
     buffer = VectorReplayBuffer(2_000, 2)
     collected("Breakout", buffer, 800, clip_rewards=False)
     rows = buffer[buffer.sample_indices(0)]

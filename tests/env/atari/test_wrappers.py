@@ -57,13 +57,13 @@ def test_games_begin_with_one_to_noop_max_steps() -> None:
     assert set(game.played) == {0}
 
 
-def test_a_game_that_ends_in_the_steps_without_action_is_reset() -> None:
+def test_game_over_in_noops_resets() -> None:
     env = NoopResetEnv(Game(deaths=(2,)), noop_max=30)
     for _ in range(20):
         assert env.reset()[0].flat[0] < 2
 
 
-def test_actions_are_repeated_and_the_last_two_screens_are_joined() -> None:
+def test_frame_skip_and_max_of_two_screens() -> None:
     game = Game(deaths=(1000,))
     env = MaxAndSkipEnv(game, skip=4)
     env.reset()
@@ -105,7 +105,7 @@ def test_a_truncated_game_is_over() -> None:
     assert game.games == 2
 
 
-def test_a_reset_in_the_middle_of_a_life_goes_on_and_one_with_a_seed_does_not() -> None:
+def test_reset_mid_life_continues_without_seed() -> None:
     game = Game(deaths=(50, 60))
     env = EpisodicLifeEnv(game)
     env.reset()
@@ -114,7 +114,7 @@ def test_a_reset_in_the_middle_of_a_life_goes_on_and_one_with_a_seed_does_not() 
     assert int(env.reset(seed=1)[0].flat[0]) == 0
 
 
-def test_a_game_that_ends_in_the_step_after_a_life_is_reset() -> None:
+def test_game_over_in_step_after_life_resets() -> None:
     game = Game(deaths=(2, 3))
     env = EpisodicLifeEnv(game)
     env.reset()

@@ -245,7 +245,7 @@ def test_each_kind_of_error_is_reported_once():
     assert sum("has shape (3,)" in error for error in errors) == 1
 
 
-def test_different_errors_of_observations_are_all_reported():
+def test_all_observation_errors_are_reported():
     errors, _ = findings(TwoFaults)
     assert any("reset: the observation has dtype" in error for error in errors), errors
     assert any("step 7: the observation has values" in error for error in errors), errors
@@ -298,7 +298,7 @@ def test_misfit_names_the_difference(space, value, text):
     assert misfit(space, value) == text
 
 
-def test_the_command_prints_findings_and_fails_on_errors(capsys):
+def test_command_prints_findings(capsys):
     assert main(["check-env", "CartPole-v1", "--steps", "100"]) == 0
     assert "ok       SubprocVectorEnv gives the same 100 steps" in capsys.readouterr().out
     gym.register("rlfast-test/Raises-v0", Raises)

@@ -68,7 +68,7 @@ def fleet(fault, env=2, **faulty):
 @pytest.mark.pitfall("E5")
 @pytest.mark.parametrize("phase", ["step", "reset", "constructor"])
 @pytest.mark.parametrize("context", ["forkserver", "thread"])
-def test_an_exception_names_environment_cause_and_action(make, phase, context):
+def test_exception_names_env_cause_action(make, phase, context):
     fns = fleet("raise", phase=phase, at=2)
     doing = {"step": r"step\(action=np.int64\(2\)\)", "reset": r"reset\(\)", "constructor": "its constructor"}[phase]
     with pytest.raises(
@@ -90,7 +90,7 @@ def test_an_exception_names_environment_cause_and_action(make, phase, context):
         assert step(pool, action=1).obs[:, 1].tolist() == [1] * 4
 
 
-def test_exceptions_that_cannot_travel_are_told_in_words(make):
+def test_unpicklable_exceptions_become_text(make):
     for fault, text in [("unpicklable", "Boom: boom 7"), ("sys.exit", "SystemExit: 4")]:
         pool = make(fleet(fault), num_workers=2)
         reset(pool)
@@ -161,7 +161,7 @@ def test_a_worker_that_is_stopped_hangs(make):
 
 
 @pytest.mark.pitfall("E6")
-def test_a_slow_environment_does_not_hang_when_each_step_is_in_time(make):
+def test_slow_env_in_time_does_not_hang(make):
     pool = make([lambda: Slow(0.3 * HANG, length=9)] * 4, num_workers=1, step_timeout=HANG)
     reset(pool)
     for _ in range(2):
@@ -232,7 +232,7 @@ def test_restarting_marks_the_episode_and_goes_on(make, tmp_path, mode, fault):
 
 
 @pytest.mark.pitfall("E5")
-def test_those_who_were_idle_when_their_worker_died_are_told_at_their_next_step(make, tmp_path):
+def test_idle_envs_of_dead_worker_raise_at_next_step(make, tmp_path):
     fns = fleet("kill", env=0, once=str(tmp_path / "once"), length=9)
     pool = make(fns, num_workers=2, on_error="restart")
     reset(pool)
@@ -260,7 +260,7 @@ def test_a_reset_that_fails_is_tried_again_once(make, tmp_path):
 
 
 @pytest.mark.pitfall("E9")
-def test_environments_built_anew_draw_other_numbers_each_time_and_the_same_in_each_run(make):
+def test_rebuilt_envs_get_new_reproducible_seeds(make):
     def lengths(seed):
         """Give the random lengths of the episodes that one environment begins, which raises at each second step."""
         drawn = []
@@ -396,7 +396,7 @@ def test_ctrl_c_works_while_waiting(script):
     assert parent.wait(PATIENCE) == 0
 
 
-def test_a_forked_child_leaves_its_parents_workers_alone(make):
+def test_forked_child_keeps_parents_workers(make):
     pool = make([Scripted] * 2, num_workers=2)
     reset(pool, [0, 1])
     pid = os.fork()

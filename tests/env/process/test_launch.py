@@ -100,7 +100,7 @@ def test_functions_of_every_kind(make, context):
     assert pids == [None] * 3
 
 
-def test_a_function_that_cannot_be_sent_says_what_to_do(make):
+def test_unpicklable_env_fn_names_remedy(make):
     lock = threading.Lock()
     with pytest.raises(TypeError, match='context="fork"'):
         make([lambda: Scripted(7 + lock.locked())])
@@ -168,7 +168,7 @@ def test_contexts_are_names_or_objects():
         ({"on_error": "restart"}, "process"),
     ],
 )
-def test_where_python_has_no_global_lock_workers_are_threads(make, monkeypatch, options, method):
+def test_without_gil_workers_are_threads(make, monkeypatch, options, method):
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     pool = make([lambda: Scripted(7)] * 3, num_workers=2, **options)
     assert pool.placement == method
@@ -182,7 +182,7 @@ def test_where_python_has_no_global_lock_workers_are_threads(make, monkeypatch, 
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_where_python_has_a_global_lock_workers_are_processes(make, monkeypatch):
+def test_with_gil_workers_are_processes(make, monkeypatch):
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
     assert make([Scripted]).placement == "process"
     monkeypatch.delattr(sys, "_is_gil_enabled")  # Python before 3.13

@@ -77,7 +77,7 @@ def confine():
 
 
 @pytest.mark.pitfall("E5")
-def test_a_worker_that_the_system_kills_for_want_of_memory_is_told(confine):
+def test_oom_killed_worker_is_reported(confine):
     envs = SubprocVectorEnv([Scripted, Greedy], num_workers=2)
     try:
         envs.reset()
@@ -93,7 +93,7 @@ def test_a_worker_that_the_system_kills_for_want_of_memory_is_told(confine):
 
 
 @pytest.mark.pitfall("E5")
-def test_training_outlives_an_environment_without_memory(confine):
+def test_training_survives_memory_error(confine):
     envs = SubprocVectorEnv([Scripted, Greedy], num_workers=2, on_error="restart")
     try:
         envs.reset()

@@ -30,7 +30,7 @@ def patient(monkeypatch):
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_step_is_timed_in_a_process_that_is_thrown_away():
+def test_trial_step_runs_in_throwaway_process():
     found = measure(lambda: Slow(0.05))
     assert found.step >= 0.05
     assert (found.size, found.failure) == (8, None)
@@ -38,7 +38,7 @@ def test_a_step_is_timed_in_a_process_that_is_thrown_away():
     assert measure(lambda: Sampled("nested")).size == 2 + 4 + 8
 
 
-def test_quick_environments_stay_and_slow_ones_share_the_cores(steps):
+def test_fast_envs_stay_slow_envs_split(steps):
     choice = choose([Scripted] * 8)
     assert choice.placement == "in-process"
     assert "for 8 environments in this process" in choice.reason
@@ -101,7 +101,7 @@ def test_a_share_stays_where_that_is_clearly_quicker(steps):
     ("options", "may_split"), [({}, True), ({"wait_num": 1}, False), ({"timeout": 1.0}, False),
                                ({"step_timeout": 9.0}, False), ({"on_error": "restart"}, False)]
 )  # fmt: skip
-def test_only_what_a_share_in_this_process_can_do_is_split(monkeypatch, options, may_split):
+def test_split_needs_supported_options(monkeypatch, options, may_split):
     asked = []
 
     def chosen(env_fns, num_workers, context, *, may_split):
@@ -122,7 +122,7 @@ def test_a_trial_of_a_split_steps_all_environments():
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_trial_steps_all_environments_and_leaves_nothing():
+def test_trial_steps_all_envs_and_cleans_up():
     took = measure_in_workers([lambda: Slow(0.004, length=3), lambda: Slow(0.001, length=2)] * 2, 2, None)
     assert took >= 0.004
     assert measure_in_workers([lambda: Sampled("nested")] * 2, 2, "fork") > 0
@@ -143,7 +143,7 @@ def test_a_trial_steps_all_environments_and_leaves_nothing():
         ({"num_workers": 2, "placement": "auto"}, "in-process"),
     ],
 )
-def test_shared_memory_is_for_speed_unless_more_is_asked(options, placement):
+def test_shmem_uses_processes_when_asked(options, placement):
     with ShmemVectorEnv([Scripted] * 2, **options) as envs:
         assert envs.placement == placement
         envs.reset()

@@ -148,7 +148,7 @@ def test_bells_by_pipe_do_as_well(make, doorbell, context):
 
 
 @pytest.mark.pitfall("E9")
-def test_each_environment_has_its_own_seed_and_seeds_its_actions(make):
+def test_each_env_has_own_seed(make):
     pool = make([Sampled] * 4, num_workers=2)
     first, _ = pool.reset(np.arange(4), [7, 8, 9, 10], None)
     assert len(np.unique(first, axis=0)) == 4
@@ -227,7 +227,7 @@ def test_a_pool_that_is_gone_leaves_its_arrays(make):
 
 @pytest.mark.pitfall("E13")
 @pytest.mark.parametrize("workers", [1, 3])
-def test_some_answers_are_taken_while_others_are_awaited(make, workers):
+def test_recv_some_while_others_step(make, workers):
     fns = [lambda env=env: Scripted(length=1000, reward=float(env)) for env in range(6)]
     pool = make(fns, num_workers=workers)
     pool.reset(np.arange(6), [None] * 6, None)
@@ -306,7 +306,7 @@ def test_attributes_rendering_and_options(make):
 
 
 @pytest.mark.pitfall("E8")
-def test_misuse_raises_and_leaves_the_environments_usable(make):
+def test_misuse_leaves_envs_usable(make):
     pool = make([Scripted] * 2, num_workers=2)
     with pytest.raises(RuntimeError, match="0 environments are stepping"):
         pool.recv(1)

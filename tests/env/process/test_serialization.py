@@ -115,7 +115,7 @@ def test_one_that_cannot_be_sent_is_left_out_alone(context):
         in_workers("Locked-v0", "length", context)
 
 
-def test_one_that_cannot_be_read_there_is_left_out_alone():
+def test_unreadable_registration_is_skipped():
     class Odd:
         def __reduce__(self):
             return (_only_here, ())
@@ -133,7 +133,7 @@ def _only_here():
 
 @pytest.mark.parametrize("context", CONTEXTS)
 @pytest.mark.parametrize("name", ["brought_along", "__main__"])
-def test_classes_named_by_a_module_that_workers_cannot_import(monkeypatch, name, context):
+def test_classes_of_unimportable_module(monkeypatch, name, context):
     module = types.ModuleType(name)
     module.Late = type("Late", (Mine,), {"__module__": name})
     monkeypatch.setitem(sys.modules, name, module)
@@ -145,7 +145,7 @@ def test_classes_named_by_a_module_that_workers_cannot_import(monkeypatch, name,
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_a_module_that_is_imported_there_does_not_take_its_registrations_back(module, capfd, context):
+def test_import_in_worker_keeps_registrations(module, capfd, context):
     gym.register("Theirs-v0", "their_module:Theirs", max_episode_steps=9, kwargs={"number": 2})
     assert in_workers("their_module:Theirs-v0", "number", context) == [2, 2]
     assert [spec.max_episode_steps for spec in in_workers("Theirs-v0", "spec", context)] == [9, 9]
@@ -197,7 +197,7 @@ def test_a_worker_that_is_started_again_knows_them_too(tmp_path):
         assert envs.get_env_attr("length") == [7, 7]
 
 
-def test_measured_environments_and_single_workers_know_them():
+def test_measure_and_single_worker_know_registrations():
     gym.register("CartPole-v1", Mine)
     found = measure(lambda: gym.make("CartPole-v1", disable_env_checker=True))
     assert (found.size, found.failure) == (8, None)
@@ -206,7 +206,7 @@ def test_measured_environments_and_single_workers_know_them():
     worker.close()
 
 
-def test_auto_keeps_in_this_process_what_cannot_be_sent(monkeypatch):
+def test_auto_keeps_unpicklable_envs_local(monkeypatch):
     monkeypatch.setattr("rlfast.env.process.placement.cores", lambda: 2)
     lock = threading.Lock()
     with ShmemVectorEnv([lambda: Scripted(7 + lock.locked())] * 2) as envs:

@@ -69,7 +69,7 @@ def test_two_halves_are_the_whole(face):
     assert ours.call_wait(timeout=PATIENCE) == (9.8,) * 3
 
 
-def test_native_environments_and_wrappers_have_the_halves_as_well():
+def test_native_and_wrapped_send_recv():
     for make in (
         lambda: NativeVectorEnv("CartPole-v1", 2),
         lambda: VectorEnvNormObs(NativeVectorEnv("CartPole-v1", 2)),

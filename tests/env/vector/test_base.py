@@ -27,7 +27,7 @@ def test_reset_and_step_give_one_row_per_environment():
 
 
 @pytest.mark.pitfall("E3")
-def test_a_finished_environment_stays_finished_until_it_is_reset():
+def test_finished_env_needs_reset():
     first, second = Scripted(1), Scripted(5)
     envs = make(first, second)
     envs.reset()
@@ -53,7 +53,7 @@ def test_a_subset_is_stepped_in_the_order_asked():
 
 
 @pytest.mark.pitfall("E8")
-def test_misuse_raises_and_leaves_the_environments_usable():
+def test_misuse_leaves_envs_usable():
     envs = make(Scripted(), Scripted())
     with pytest.raises(AttributeError, match="step_count"):  # of the environment, which was never reset
         envs.step([0, 0])
@@ -84,7 +84,7 @@ class Broken(Scripted):
         return super().step(action)
 
 
-def test_an_exception_of_one_environment_leaves_all_to_be_reset():
+def test_exception_requires_reset_of_all():
     envs = make(Scripted(9), Broken(9), Scripted(9))
     envs.reset()
     with pytest.raises(ZeroDivisionError, match="no such thing"):
@@ -97,7 +97,7 @@ def test_an_exception_of_one_environment_leaves_all_to_be_reset():
 
 
 @pytest.mark.pitfall("E9")
-def test_seeds_are_distinct_repeatable_and_leave_numpy_alone():
+def test_seeds_distinct_and_repeatable():
     def first_observations(seed):
         envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
         obs = envs.reset(seed=seed)[0]
@@ -118,7 +118,7 @@ def test_seeds_are_distinct_repeatable_and_leave_numpy_alone():
     np.testing.assert_array_equal(np.random.get_state()[1], before)
 
 
-def test_seeding_a_subset_does_not_depend_on_the_others():
+def test_seeding_subset_is_independent():
     envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
     whole = envs.reset(seed=3)[0]
     np.testing.assert_array_equal(envs.reset(id=[2, 0], seed=3)[0], whole[[2, 0]])
@@ -139,7 +139,7 @@ def test_reset_arguments_reach_every_environment():
     assert [worker.env.reset_kwargs for worker in envs.workers] == [[{"seed": None, "options": {"level": 2}}]] * 2
 
 
-def test_attributes_come_as_lists_and_are_set_below_the_wrappers():
+def test_get_and_set_attr_below_wrappers():
     envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
     assert [space.n for space in envs.action_space] == [2, 2, 2]
     assert [space.shape for space in envs.observation_space] == [(4,)] * 3
@@ -191,7 +191,7 @@ def test_any_observation_is_stacked(rows, dtype, shape):
         assert np.array_equal(got, row) if not isinstance(row, dict | str) else got == row
 
 
-def test_observations_of_tuples_and_other_protocols_are_refused():
+def test_tuple_observations_are_refused():
     class Tuples(Scripted):
         def _obs(self):
             return (np.zeros(1), np.zeros(1))
@@ -262,7 +262,7 @@ def test_bad_arguments(count, options, message):
         DummyVectorEnv([Scripted] * count, **options)
 
 
-def test_render_and_close_reach_all_even_when_one_fails():
+def test_render_and_close_reach_all_envs():
     class Stubborn(Scripted):
         def close(self):
             raise OSError("stuck")

@@ -13,7 +13,7 @@ from scripted import Scripted
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("space", SPACES)
-def test_every_kind_of_observation_is_said_as_gymnasium_says_it(space, mode):
+def test_every_observation_error_matches_gymnasium(space, mode):
     ours, theirs = both(lambda: Telling(SPACES[space], spaces.Discrete(3)), 4, mode)
     assert ours.observation_space == theirs.observation_space
     assert ours.single_observation_space == theirs.single_observation_space
@@ -51,7 +51,7 @@ def test_real_environments(id, mode):
     assert [rng.random() for rng in ours.np_random] == [rng.random() for rng in theirs.np_random]
 
 
-def test_infos_of_different_kinds_are_not_cut_to_the_first_ones():
+def test_mixed_infos_are_not_truncated():
     """Gymnasium makes the column an array of ints when the first environment says 1, and a third becomes zero."""
     envs = DummyVectorEnv([lambda: gym.make("FrozenLake-v1")] * 2, autoreset_mode="next-step")
     assert envs.reset(seed=0)[1]["prob"].tolist() == [1, 1]
@@ -132,7 +132,7 @@ def test_masks_that_make_no_sense(mask, error, message):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_protocol_refuses_the_arguments_of_the_other(mode):
+def test_protocols_refuse_each_others_arguments(mode):
     envs = DummyVectorEnv([Scripted] * 2, autoreset_mode=mode)
     with pytest.raises(TypeError, match="reset_mask"):
         envs.reset([0])

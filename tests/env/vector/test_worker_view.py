@@ -7,7 +7,7 @@ from rlfast.env.worker import DummyEnvWorker, EnvWorker
 from scripted import Scripted
 
 
-def test_environments_in_this_process_have_workers_that_hold_them():
+def test_local_envs_have_workers():
     envs = VectorEnvWrapper(DummyVectorEnv([Scripted] * 2))
     assert envs.worker_class is DummyEnvWorker
     assert [type(worker.env) for worker in envs.workers] == [Scripted] * 2

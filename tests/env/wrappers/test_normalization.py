@@ -37,7 +37,7 @@ def shown(envs):
 
 
 @pytest.mark.pitfall("F1")
-def test_all_that_is_shown_counts_once_and_is_scaled_in_tianshous_protocol():
+def test_each_observation_counts_once_in_statistics():
     envs = make()
     obs, _ = envs.reset()
     seen = [[0, 5.0], [0, 5.0]]
@@ -57,7 +57,7 @@ def test_all_that_is_shown_counts_once_and_is_scaled_in_tianshous_protocol():
 
 @pytest.mark.pitfall("F1")
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_statistics_are_those_of_one_pass_over_all_that_was_shown(mode):
+def test_statistics_equal_one_pass(mode):
     envs = make(mode)
     envs.reset()
     for _ in range(50):
@@ -85,7 +85,7 @@ def test_final_observations_are_scaled_as_well():
 
 
 @pytest.mark.pitfall("F1")
-def test_training_saving_loading_and_evaluating_scale_alike():
+def test_normalization_through_train_save_eval():
     train = make("same-step")
     train.reset()
     for _ in range(30):
@@ -134,7 +134,7 @@ def test_through_send_and_recv_and_over_a_wrapper():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float64, np.float32])
-def test_floats_keep_their_dtype_and_integers_become_float32(dtype):
+def test_floats_keep_dtype_ints_become_float32(dtype):
     class Typed(Scripted):
         def __init__(self):
             super().__init__()
@@ -175,7 +175,7 @@ def test_numbers_without_a_box_are_scaled(space, values, dtype):
     assert envs.step([0, 0])[0].shape == obs.shape
 
 
-def test_without_statistics_observations_stay_as_they_are():
+def test_no_statistics_no_scaling():
     envs, plain = make(), make().venv
     envs.set_obs_rms(None)
     assert envs.get_obs_rms() is None

@@ -20,7 +20,7 @@ def scale(returns):
     return np.sqrt(np.var(returns) + EPSILON)
 
 
-def test_rewards_are_divided_by_the_deviation_of_discounted_returns():
+def test_rewards_scaled_by_deviation_of_returns():
     """The returns of the episodes are 1, 2.5, 4.25 and 1, 2.5, and begin anew after a truncation as well."""
     envs = make(clip_max=None)
     envs.reset()
@@ -42,7 +42,7 @@ def test_rewards_are_divided_by_the_deviation_of_discounted_returns():
 
 
 @pytest.mark.parametrize("mode", ["same-step", "next-step"])
-def test_an_automatic_reset_counts_no_reward_and_begins_anew(mode):
+def test_autoreset_step_counts_no_reward(mode):
     envs = make(mode)
     envs.reset()
     for _ in range(8):
@@ -58,7 +58,7 @@ def test_an_automatic_reset_counts_no_reward_and_begins_anew(mode):
     np.testing.assert_allclose(envs.return_rms.mean, np.mean(returns))
 
 
-def test_rewards_of_steps_that_only_reset_belong_to_no_episode():
+def test_reset_step_rewards_do_not_count():
     """Vector environments of others may report a reward there; the next episode begins with a return of 0."""
     envs = make("next-step", clip_max=None)
     inner, received = envs.venv, []
@@ -138,7 +138,7 @@ class Agents(Scripted):
         return obs, np.array([1.0, 3.0]), *more
 
 
-def test_the_rewards_of_several_agents_are_scaled_one_by_one():
+def test_agent_rewards_scaled_separately():
     envs = VectorEnvNormReward(DummyVectorEnv([lambda: Agents(4)] * 2), GAMMA, clip_max=None)
     envs.reset()
     envs.step([0, 0])
@@ -149,7 +149,7 @@ def test_the_rewards_of_several_agents_are_scaled_one_by_one():
 
 @pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv])
 @pytest.mark.parametrize("mode", [None, "same-step", "next-step"])
-def test_collectors_store_scaled_rewards_and_report_the_environments_own(kind, mode):
+def test_collector_stores_scaled_reports_raw_rewards(kind, mode):
     makers = [lambda: Scripted(3, reward=float), lambda: Scripted(2, reward=float, truncate=True)]
     envs = VectorEnvNormReward(kind(makers, autoreset_mode=mode), GAMMA, clip_max=None)
     with Collector(ScriptedPolicy(), envs, VectorReplayBuffer(100, 2)) as collector:
@@ -160,7 +160,7 @@ def test_collectors_store_scaled_rewards_and_report_the_environments_own(kind, m
         assert collector.buffer.rew[2] == pytest.approx(3 / scale(seen))
 
 
-def test_the_innermost_wrapper_knows_the_environments_own_rewards():
+def test_innermost_wrapper_has_raw_rewards():
     envs = VectorEnvNormReward(make())
     envs.reset()
     for _ in range(2):

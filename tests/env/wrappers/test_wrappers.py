@@ -56,7 +56,7 @@ def test_what_cannot_become_steps(space, count, error, message):
         ContinuousToDiscrete(Space(space), count)
 
 
-def test_combinations_are_numbered_with_the_last_dimension_running_fastest():
+def test_combinations_last_dimension_fastest():
     env = MultiDiscreteToDiscrete(Space(gym.spaces.MultiDiscrete([2, 3, 4])))
     assert env.action_space == gym.spaces.Discrete(24)
     assert env.bases.tolist() == [1, 4, 12]
@@ -124,7 +124,7 @@ def test_a_wrapper_passes_everything_on():
         _ = outer.no_such_thing
 
 
-def test_attributes_of_the_wrapped_environment_are_there():
+def test_wrapped_attributes():
     wrapped = TruncatedAsTerminated(gym.make("Pendulum-v1"))
     assert wrapped.max_torque == wrapped.unwrapped.max_torque  # below three more wrappers
     for absent in ("compute_reward", "_hidden"):

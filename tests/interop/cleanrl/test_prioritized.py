@@ -52,7 +52,7 @@ def test_a_termination_ends_the_wait():
 
 
 @pytest.mark.pitfall("A1")
-def test_rows_that_a_truncation_cuts_short_are_not_drawn():
+def test_rows_before_truncation_are_not_drawn():
     rows = drawable(filled({4: "trunc"}, 9))
     assert sorted(rows) == [0, 1, 2, 5, 6]
     assert rows[2] == (total(2, 4), 204, 0.0)

@@ -133,7 +133,7 @@ def test_a_subclass_may_change_a_part(part):
     sampled_alike(ours, theirs, 13, 0)
 
 
-def test_nothing_can_be_sampled_before_an_episode_is_over():
+def test_sampling_needs_finished_episode():
     buffer, _ = both(20)
     for step in stream(1, 5, ends=0):
         buffer.add(*step)

@@ -37,7 +37,7 @@ def prioritize(buffer, priorities):
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
-def test_rows_are_drawn_in_proportion_to_their_priority(alpha):
+def test_draws_follow_priorities(alpha):
     buffer = numbered(4, 4, alpha=alpha, beta=1.0)
     prioritize(buffer, [1.0, -4.0, 9.0, 0.0])
     batch = buffer.sample(40_000)
@@ -60,7 +60,7 @@ def test_weights_take_the_bias_back():
 
 
 @pytest.mark.pitfall("C6")
-def test_a_row_that_is_gone_leaves_its_priority_to_nobody():
+def test_stale_priority_is_ignored():
     buffer = numbered(4, 4, alpha=1.0)
     batch = buffer.sample(8)
     add(buffer, range(4, 8))
@@ -82,7 +82,7 @@ def test_bad_errors_change_nothing(bad):
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize("obs", ["box", "image", "dict"])
 @pytest.mark.parametrize("envs", [1, 3])
-def test_the_rest_is_what_a_uniform_buffer_has_in_those_rows(envs, obs, n_steps):
+def test_prioritized_rows_equal_uniform_rows(envs, obs, n_steps):
     space = OBSERVATIONS[obs]
     more = {"n_steps": n_steps, "gamma": 0.9} if n_steps > 1 else {}
     buffer = sb3.PrioritizedReplayBuffer(20, space, DISCRETE, n_envs=envs, device="cpu", **more)

@@ -141,7 +141,7 @@ def test_the_size_is_shared_by_the_environments():
     assert [sb3.ReplayBuffer(10, BOX, DISCRETE, n_envs=n).buffer_size for n in (1, 3, 20)] == [10, 3, 1]
 
 
-def test_rows_are_cast_and_broadcast_as_the_host_does_it():
+def test_rows_cast_and_broadcast_like_host():
     ours, theirs = both("ReplayBuffer", 5, BOX, ACTIONS["float64"], n_envs=1)
     for buffer in (ours, theirs):
         buffer.add(np.arange(3), np.full((1, 1, 3), 0.1), np.array([[0.1, 0.2]]), 1, [True], [{}])
@@ -198,7 +198,7 @@ def test_pos_cannot_be_moved_by_hand():
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
-def test_columns_that_may_be_written_to_are_the_storage():
+def test_writable_columns_are_views():
     buffer = sb3.ReplayBuffer(8, BOX, DISCRETE, n_envs=2, device="cpu")
     for step in steps(BOX, DISCRETE, 2, 4):
         buffer.add(*step)
@@ -253,7 +253,7 @@ def test_samples_outlive_their_rows(obs):
     assert_same(batch, before)
 
 
-def test_tensors_are_on_the_device_that_the_buffer_has_now():
+def test_tensors_follow_buffer_device():
     buffer = sb3.ReplayBuffer(8, BOX, DISCRETE, device="cpu")
     for step in steps(BOX, DISCRETE, 1, 4):
         buffer.add(*step)

@@ -144,7 +144,7 @@ def test_a_hindsight_buffer_comes_back_from_its_file(tmp_path, truncate):
     model.learn(50, reset_num_timesteps=False)
 
 
-def test_learning_again_ends_the_last_trajectory_of_a_memory_saving_buffer():
+def test_second_learn_ends_last_trajectory():
     model = RUNS["DQN, memory saved"](sb3)
     newest = (model.replay_buffer.pos - 1) % model.replay_buffer.buffer_size
     model.replay_buffer.dones[newest] = False
@@ -153,6 +153,6 @@ def test_learning_again_ends_the_last_trajectory_of_a_memory_saving_buffer():
     assert model.replay_buffer.dones[newest, 0] == 1
 
 
-def test_steps_of_the_algorithm_are_not_those_of_the_buffer():
+def test_algorithm_n_steps_warns():
     with pytest.warns(UserWarning, match="n_steps=3"):
         DQN("MlpPolicy", CARTPOLE, n_steps=3, replay_buffer_class=sb3.NStepReplayBuffer, device="cpu")

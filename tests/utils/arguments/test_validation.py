@@ -98,7 +98,7 @@ def test_arguments_are_checked_by_place_and_by_name():
         steps(1, discount=2)
 
 
-def test_a_call_that_does_not_fit_is_refused_as_python_does():
+def test_wrong_call_raises_type_error():
     with pytest.raises(TypeError, match=r"steps\(\) missing 1 required positional argument: 'first'"):
         steps()
     with pytest.raises(TypeError, match=r"steps\(\) got an unexpected keyword argument 'third'"):

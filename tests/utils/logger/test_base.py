@@ -50,7 +50,7 @@ def test_each_kind_has_its_axis_and_interval(method, axis, interval):
     assert logger.entries == [(axis, step, {f"{scope}/x": step}) for step in (9, 19)]
 
 
-def test_nothing_is_logged_by_default_but_checkpoints_are_saved():
+def test_lazy_logger_saves_checkpoints():
     saved = []
     logger = LazyLogger()
     logger.log_train_data({"x": 1}, 5000)

@@ -47,7 +47,7 @@ def test_what_json_does_not_have_is_null(tmp_path):
     assert [logger.rows()[0][name] for name in "abc"] == [None, None, 1.5]
 
 
-def test_a_line_that_a_killed_process_left_unfinished_is_dropped(make):
+def test_unfinished_line_is_dropped(make):
     logger = make()
     logger.write("test/env_step", 1, {"a": 1})
     logger.write("test/env_step", 2, {"a": 2})
@@ -86,7 +86,7 @@ def test_an_empty_file_restores_zeros(make):
     assert make().restore_data() == (0, 0, 0)
 
 
-def test_the_state_counts_the_rows_that_were_there_and_those_that_came(make):
+def test_state_counts_old_and_new_rows(make):
     for step in range(2):
         make().write("test/env_step", step, {"a": step})
     logger = make()

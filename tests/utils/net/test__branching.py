@@ -18,7 +18,7 @@ def test_advantages_are_centred_in_each_branch():
     assert values[:, 1].detach().numpy() == pytest.approx(expected.detach().numpy(), abs=1e-6)
 
 
-def test_names_of_parameters_are_those_of_saved_tianshou_networks():
+def test_parameter_names_match_tianshou():
     names = [*BranchingNet(4, 2, 3, [8], [], [5]).state_dict()]
     layers = ["common.model.0", "value.model.0", "branches.0.model.0", "branches.0.model.2"]
     layers += ["branches.1.model.0", "branches.1.model.2"]
@@ -29,6 +29,6 @@ def test_nothing_needs_to_be_shared():
     assert BranchingNet(4, 2, 3)(torch.zeros(5, 4))[0].shape == (5, 2, 3)
 
 
-def test_branches_are_made_one_by_one_and_there_is_an_end_to_it():
+def test_iterating_branches_ends():
     with pytest.raises(ValueError, match="num_branches must be at most 10,000, got 10,001"):
         BranchingNet(4, 10_001)

@@ -18,7 +18,7 @@ def test_actions_are_moved_by_a_part_of_their_bound():
     assert moved.tolist()[0] == pytest.approx([0.7, 2.0])  # and no further than the bound
 
 
-def test_what_is_reconstructed_is_decoded_from_mean_and_noise():
+def test_vae_decodes_mean_and_noise():
     vae, obs, act = autoencoder(), torch.randn(5, 4), torch.randn(5, 2)
     noise = torch.randn(5, 3)
     reconstruction, mean, std = vae(obs, act, noise)

@@ -86,7 +86,7 @@ def test_features_are_not_moved_by_what_proposes():
 
 
 @pytest.mark.parametrize("kind", [ImplicitQuantileNetwork, FullQuantileFunction])
-def test_names_of_parameters_are_those_of_saved_tianshou_networks(kind):
+def test_parameter_names_match_tianshou(kind):
     backbone = ["preprocess.model.model.0.weight", "preprocess.model.model.0.bias"]
     head = ["last.model.0.weight", "last.model.0.bias", "embed_model.net.0.weight", "embed_model.net.0.bias"]
     assert [*kind(Net(4, hidden_sizes=[8]), 2).state_dict()] == backbone + head
@@ -107,7 +107,7 @@ def test_a_network_of_quantiles_is_a_critic(kind):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_levels_and_features_of_another_dtype_than_the_network(dtype):
+def test_levels_and_features_of_other_dtype(dtype):
     network, proposals = FullQuantileFunction(Net(4, hidden_sizes=[8]), 2), FractionProposalNetwork(5, 8)
     for one in (network, proposals):
         obs = torch.zeros(3, 4)

@@ -9,7 +9,7 @@ from rlfast.utils.net.discrete import Actor, Critic
 
 
 class TestRecurrent:
-    def test_one_step_after_another_is_the_same_as_all_at_once(self):
+    def test_single_steps_equal_one_call(self):
         net = Recurrent(2, 4, 3, hidden_layer_size=5)
         steps, state = torch.randn(6, 7, 4), None
         for t in range(7):
@@ -55,7 +55,7 @@ class TestRecurrent:
         net = Recurrent(1, 4, 3).to("meta")
         assert net(np.zeros((2, 4)))[0].device.type == "meta"
 
-    def test_names_of_parameters_are_those_of_saved_tianshou_networks(self):
+    def test_parameter_names_match_tianshou(self):
         names = {name.split(".")[0] for name in Recurrent(1, 4, 3).state_dict()}
         assert names == {"nn", "fc1", "fc2"}
 

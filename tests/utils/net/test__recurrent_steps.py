@@ -20,7 +20,7 @@ def networks():
 
 
 @pytest.mark.parametrize("net", [*networks()], ids=lambda net: type(net).__name__)
-def test_the_output_of_a_step_is_that_of_the_steps_until_it(net):
+def test_recurrent_step_equals_sequence(net):
     steps = Steps(ROWS, COLUMNS)
     with outputs_of(steps):
         found, state = net(OBS)

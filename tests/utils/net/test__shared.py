@@ -26,7 +26,7 @@ def net():
 @pytest.mark.parametrize(
     ("actor", "critic"), [(Actor, Critic), (ActorProb, Critic), (ActorProb, ContinuousCritic)], ids=str
 )
-def test_two_heads_take_one_pass_with_the_same_gradient(net, actor, critic):
+def test_two_heads_share_one_pass(net, actor, critic):
     heads = nn.ModuleList([actor(net, 2), critic(net)])
 
     def gradients():
@@ -44,7 +44,7 @@ def test_two_heads_take_one_pass_with_the_same_gradient(net, actor, critic):
     torch.testing.assert_close(together, apart)
 
 
-def test_other_observations_and_other_networks_share_nothing(net):
+def test_shared_features_need_same_input_and_net(net):
     other = Net(4, hidden_sizes=[8])
     calls, calls_of_other = counted(net), counted(other)
     with shared_features():
@@ -60,7 +60,7 @@ def test_other_observations_and_other_networks_share_nothing(net):
     assert len(calls) == 3
 
 
-def test_observations_of_one_call_cannot_be_taken_for_those_of_another(net):
+def test_freed_observation_is_not_reused(net):
     calls, critic = counted(net), Critic(net)
     with shared_features():
         for k in range(10):  # each is gone, and its address free, when the next one comes

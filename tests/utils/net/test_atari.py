@@ -64,7 +64,7 @@ def test_each_layer_is_initialized():
 FRAMES = torch.randint(0, 256, (3, 4, 36, 36), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def test_distributions_are_the_softmax_of_each_actions_outputs():
+def test_distributions_are_softmax_per_action():
     torch.manual_seed(0)
     net, plain = C51(4, 36, 36, 2, num_atoms=5, scale=1 / 255), DQN(4, 36, 36, 10, scale=1 / 255)
     plain.load_state_dict(net.state_dict())

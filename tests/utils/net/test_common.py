@@ -69,12 +69,12 @@ class TestMLP:
         assert [name for name, _ in mlp.named_parameters()] == ["model.0.weight", "model.2.weight"]
 
     @pytest.mark.parametrize("obs", [np.zeros((6, 2, 3), np.uint8), torch.zeros(6, 2, 3, dtype=torch.float64)])
-    def test_it_flattens_what_it_sees_and_computes_in_float32(self, obs):
+    def test_flattens_to_float32(self, obs):
         out = MLP(6, 2)(obs)
         assert out.shape == (6, 2)
         assert out.dtype == torch.float32
 
-    def test_scalar_observations_and_inputs_that_stay_as_they_are(self):
+    def test_scalar_observations_and_unchanged_inputs(self):
         assert MLP(1, 2)(np.arange(5)).shape == (5, 2)
         assert MLP(3, 2, flatten_input=False)(np.zeros((5, 4, 3))).shape == (5, 4, 2)
 
@@ -88,7 +88,7 @@ class TestMLP:
         assert mlp(np.zeros((4, 3))).device.type == "meta"
 
 
-def test_networks_say_where_they_are_unless_they_are_told():
+def test_networks_report_device():
     assert Net(3, 2).to("meta").device == torch.device("meta") == MLP(3, 2, device="meta").device
 
     class Own(Net):
@@ -108,7 +108,7 @@ def test_miniblock():
 
 
 class TestNet:
-    def test_values_for_each_action_and_the_state_passes_through(self):
+    def test_action_values_and_state(self):
         net = Net((2, 3), 4, hidden_sizes=[8])
         logits, state = net(np.zeros((5, 2, 3)), state="anything", info={})
         assert logits.shape == (5, 4)
@@ -152,7 +152,7 @@ class TestNet:
         net = Net(6, 2, hidden_sizes=[8], concat=True, dueling_param=({"hidden_sizes": [5]}, {"hidden_sizes": [5]}))
         assert net(np.zeros((3, 8)))[0].shape == (3, 5)
 
-    def test_names_of_parameters_are_those_of_saved_tianshou_networks(self):
+    def test_parameter_names_match_tianshou(self):
         net = Net(6, 2, hidden_sizes=[8], dueling_param=({}, {}))
         assert [*net.state_dict()] == [
             f"{part}.{kind}" for part in ("model.model.0", "Q.model.0", "V.model.0") for kind in ("weight", "bias")
@@ -244,7 +244,7 @@ DOUBLES = {
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("obs_dtype", [np.float32, np.float64, np.uint8])
 @pytest.mark.parametrize("name", DOUBLES)
-def test_networks_compute_in_the_dtype_of_their_parameters(name, obs_dtype, dtype):
+def test_networks_compute_in_parameter_dtype(name, obs_dtype, dtype):
     make, shape = DOUBLES[name]
     module, obs = make().to(dtype), np.ones(shape, obs_dtype)
     if dtype == torch.bfloat16 and "recurrent" in name:

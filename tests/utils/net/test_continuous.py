@@ -56,7 +56,7 @@ class TestActorProb:
         assert torch.allclose(std, torch.tensor([[1.0, np.e]] * 3, dtype=torch.float32))
 
     @pytest.mark.parametrize(("bias", "std"), [(0.5, np.exp(0.5)), (1e6, np.exp(SIGMA_MAX)), (-1e6, np.exp(SIGMA_MIN))])
-    def test_a_deviation_that_depends_on_the_observation_is_bounded(self, bias, std):
+    def test_conditioned_sigma_is_bounded(self, bias, std):
         (_, deviation), _ = zeroed(ActorProb(Net(4), 1, conditioned_sigma=True), bias)(torch.randn(3, 4))
         assert deviation.flatten().tolist() == pytest.approx([std] * 3)
 
@@ -76,7 +76,7 @@ class TestActorProb:
         assert state["hidden"].shape == (3, 1, 5)
         assert not torch.equal(first, actor(obs, state=state)[0][0])
 
-    def test_names_of_parameters_are_those_of_saved_tianshou_networks(self):
+    def test_parameter_names_match_tianshou(self):
         names = [*ActorProb(Net(4, hidden_sizes=[8]), 2, conditioned_sigma=True).state_dict()]
         assert names[2:] == ["mu.model.0.weight", "mu.model.0.bias", "sigma.model.0.weight", "sigma.model.0.bias"]
         assert "sigma_param" in ActorProb(Net(4, hidden_sizes=[8]), 2).state_dict()
@@ -84,7 +84,7 @@ class TestActorProb:
 
 class TestRecurrent:
     @pytest.mark.parametrize("conditioned", [False, True])
-    def test_one_step_after_another_is_the_same_as_all_at_once(self, conditioned):
+    def test_single_steps_equal_one_call(self, conditioned):
         actor = RecurrentActorProb(2, [4], [3], hidden_layer_size=5, conditioned_sigma=conditioned)
         steps, state = torch.randn(6, 7, 4), None
         for t in range(7):

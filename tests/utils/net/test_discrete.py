@@ -34,7 +34,7 @@ def test_a_recurrent_backbone_hands_its_state_on():
     assert not torch.equal(critic(obs), critic(obs, state=state))
 
 
-def test_the_critic_gives_a_value_or_one_for_each_action():
+def test_critic_output_shapes():
     assert Critic(Net(4, hidden_sizes=[8]))(torch.zeros(6, 4)).shape == (6, 1)
     assert Critic(Net(4, hidden_sizes=[8]), last_size=3, hidden_sizes=[7])(torch.zeros(6, 4)).shape == (6, 3)
 
@@ -47,7 +47,7 @@ def test_the_size_of_the_features(head):
         head(Net(4, hidden_sizes=[8]), preprocess_net_output_dim=9)
 
 
-def test_names_of_parameters_are_those_of_saved_tianshou_networks():
+def test_parameter_names_match_tianshou():
     backbone = ["preprocess.model.model.0.weight", "preprocess.model.model.0.bias"]
     head = ["last.model.0.weight", "last.model.0.bias"]
     assert [*Actor(Net(4, hidden_sizes=[8]), 2).state_dict()] == backbone + head

@@ -54,7 +54,7 @@ def test_what_is_not_understood_is_no_quota(tmp_path, quota):
     assert told(tmp_path, ["0::/"], {"cpu.max": quota}) == 8
 
 
-def test_without_control_groups_the_affinity_counts_and_then_the_machine(tmp_path, monkeypatch):
+def test_core_count_without_cgroups(tmp_path, monkeypatch):
     assert cores(tmp_path / "missing") == 8
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 5)

@@ -17,7 +17,7 @@ def libraries(extra):
 
 
 @pytest.mark.parametrize(("inner", "named"), [("rlfast.utils.net", "rlfast train"), ("an HDF5 file", "an HDF5 file")])
-def test_what_was_asked_for_is_named_and_no_package_within(inner, named):
+def test_missing_extra_names_requested_package(inner, named):
     with pytest.raises(MissingExtra, match=f"^{named} needs torch, "), needed_by("rlfast train"), needed_by(inner):
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 

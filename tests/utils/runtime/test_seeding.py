@@ -49,7 +49,7 @@ def test_the_state_goes_on_where_it_was_taken():
     assert np.array_equal(other.rng.random(3), expected)
 
 
-def test_the_state_of_an_unused_stream_is_none_and_can_be_set():
+def test_unused_stream_state_is_none():
     thing = SeededMixin()
     thing.seed(1)
     thing.set_random_state(None)

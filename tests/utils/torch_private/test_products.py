@@ -91,7 +91,7 @@ def test_a_gradient_of_one_number_everywhere(quicker):
     assert len(quicker) == 3
 
 
-def test_only_gradients_that_are_asked_for_are_multiplied(quicker):
+def test_only_needed_gradients_are_computed(quicker):
     x, weight, bias = tensors((5, 3), (7, 3), (7,))
     products.linear(x.detach(), weight, bias).sum().backward()
     assert quicker == [((5, 3), (3, 7)), ((3, 5), (5, 7))]
@@ -167,9 +167,7 @@ def test_layers_of_a_subclass_are_called_as_it_wants(quicker):
 
 
 @pytest.mark.parametrize(("compiles", "is_quicker"), [(True, True), (False, False)])
-def test_layers_are_called_together_in_graphs_and_where_torchs_own_is_as_quick(
-    quicker, monkeypatch, compiles, is_quicker
-):
+def test_layers_fall_back_to_torch(quicker, monkeypatch, compiles, is_quicker):
     called, forward = [], nn.Sequential.forward
     monkeypatch.setattr(nn.Sequential, "forward", lambda layers, x: called.append(layers) or forward(layers, x))
     monkeypatch.setattr(products, "is_compiling", lambda: compiles)
@@ -199,7 +197,7 @@ def test_hooks_are_called(quicker, part, watch):
     assert quicker == []
 
 
-def test_hooks_of_all_modules_and_own_methods_are_called(quicker):
+def test_hooks_and_own_methods_are_called(quicker):
     layers, calls = nn.Sequential(nn.Linear(3, 4)), []
     hook = nn.modules.module.register_module_forward_hook(lambda module, *_: calls.append(module))
     try:
@@ -212,7 +210,7 @@ def test_hooks_of_all_modules_and_own_methods_are_called(quicker):
     assert quicker == []
 
 
-def test_a_network_whose_layers_are_large_has_them_multiplied_so(quicker, monkeypatch):
+def test_large_layers_use_fast_products(quicker, monkeypatch):
     monkeypatch.setattr(_layers, "LEAST", 5 * 4 * 6)
     net = MLP(3, 2, hidden_sizes=[4, 6], linear_layer=nn.Linear)
     assert [type(layer) for layer in net.model] == [nn.Linear, nn.ReLU] * 2 + [nn.Linear]
@@ -257,7 +255,7 @@ def test_what_the_system_says_of_the_processor(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])
-def test_without_onednns_operator_the_engine_is_used_or_torchs_own(monkeypatch, error):
+def test_products_without_onednn(monkeypatch, error):
     def operator(*_):
         raise error
 
@@ -296,7 +294,7 @@ def test_products_into_given_memory(monkeypatch, threads, shapes):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_memory_for_another_number_of_products_is_refused(monkeypatch, threads):
+def test_out_for_wrong_product_count_is_refused(monkeypatch, threads):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     a, b = (x.detach() for x in tensors((2, 5, 3), (2, 3, 4)))
     with pytest.raises(ValueError if threads == 2 else _core.SchemaMismatch):
