@@ -95,6 +95,19 @@ class TestReturns:
         batch = processed(Line(n_step=3))
         assert batch.returns.flatten().tolist() == [1.75 + 0.125 * 3, 1.75, 1.5, 1.0]
 
+    @pytest.mark.parametrize("learns_from_returns", [True, False])
+    def test_next_observations_of_sample_are_taken(self, learns_from_returns):
+        """A subclass may have changed them, as normalization does."""
+        policy, buffer, rows = Line(), chain(), np.arange(4)
+        policy.learns_from_returns = learns_from_returns
+        batch = buffer[rows]
+        batch.obs_next = batch.obs_next + 10
+        policy.process_fn(batch, buffer, rows)
+        assert batch.obs_next.flatten().tolist() == [11.0, 12.0, 13.0, 14.0]
+        if learns_from_returns:
+            assert batch.returns.flatten().tolist() == [6.5, 7.0, 7.5, 1.0]
+        assert policy._target_q(buffer, rows).tolist() == [1.0, 2.0, 3.0, 4.0]
+
     def test_normalized_rewards_are_refused(self):
         policy = Line()
         policy.rew_norm = True

@@ -148,6 +148,7 @@ class ReplayLearner(BasePolicy):
         self.n_step = n_step
         self._iter = 0
         self._last_losses: dict[str, Any] = {}
+        self._sampled: Any = None  # the sample whose targets are computed, which has what follows its rows
         self._compiled: Any = compile or None  # the graph, when all networks are there
 
     def completed(self) -> None:
@@ -263,11 +264,15 @@ class ReplayLearner(BasePolicy):
         if not self.learns_from_rewards:
             return cast("BatchWithReturnsProtocol", batch)
         if self.learns_from_returns and self._compiled is None:
-            return self.compute_nstep_return(
-                batch, buffer, indices, self._target_q, self.gamma, self.n_step, self.rew_norm
-            )
+            try:
+                vars(self)["_sampled"] = batch  # spares nn.Module's search among parameters
+                return self.compute_nstep_return(
+                    batch, buffer, indices, self._target_q, self.gamma, self.n_step, self.rew_norm
+                )
+            finally:
+                vars(self)["_sampled"] = None
         last = self._add_sums(batch, buffer, indices)
-        if self._compiled is None and (state := stored_state(buffer, last, after=self.state_after)) is not None:
+        if self._compiled is None and (state := stored_state(batch, buffer, last, after=self.state_after)) is not None:
             cast("Any", batch).state_next = state
         return cast("BatchWithReturnsProtocol", batch)
 
@@ -296,8 +301,10 @@ class ReplayLearner(BasePolicy):
 
     def _target_q(self, buffer: "ReplayBuffer", indices: Index) -> torch.Tensor:
         """Return the value of the observation after each of some rows, ``[B]``. Subclasses may override it."""
-        state = stored_state(buffer, indices, after=self.state_after)
-        return self.next_value(buffer.get(indices, "obs_next"), state, *self.draw_next(len(indices)))
+        batch = self._sampled
+        obs_next = buffer.get(indices, "obs_next") if batch is None or self.n_step > 1 else batch.obs_next
+        state = stored_state(batch, buffer, indices, after=self.state_after)
+        return self.next_value(obs_next, state, *self.draw_next(len(indices)))
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
         """Do one gradient step.

@@ -201,7 +201,6 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "FrameRing": lambda: _core.FrameRing(**_ring_parts()),
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
     "NPGPolicy": lambda: policy.NPGPolicy(**_ppo_parts()),
-    "NaturalGradientLearner": lambda: policy.NPGPolicy(**_ppo_parts()),
     "TRPOPolicy": lambda: policy.TRPOPolicy(**_ppo_parts()),
     "PQNPolicy": lambda: policy.PQNPolicy(**_dqn_parts()),
     "PGPolicy": lambda: policy.PGPolicy(**_pg_parts()),
@@ -594,11 +593,11 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "env": gym.make("Pendulum-v1"),
         "action_per_dim": 3,
     },
-    "rlfast.policy.ReturnEstimation.compute_episodic_return": lambda: _prepared() | {"gae_lambda": 1.0},
-    "rlfast.policy.ReturnEstimation.compute_nstep_return": lambda: (
+    "rlfast.policy.BasePolicy.compute_episodic_return": lambda: _prepared() | {"gae_lambda": 1.0},
+    "rlfast.policy.BasePolicy.compute_nstep_return": lambda: (
         _prepared() | {"target_q_fn": lambda buffer, indices: torch.zeros(len(indices), 1)}
     ),
-    "rlfast.policy.ActingPolicy.draw_normal": lambda: {"dtype": torch.float32, "device": "cpu"},
+    "rlfast.policy.BasePolicy.draw_normal": lambda: {"dtype": torch.float32, "device": "cpu"},
     "rlfast.policy.BasePolicy.post_process_fn": _prepared,
     "rlfast.policy.BasePolicy.process_fn": _prepared,
     "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
@@ -606,7 +605,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
     "rlfast.policy.A2CPolicy.__init__": _ppo_parts,
     "rlfast.policy.NPGPolicy.__init__": _ppo_parts,
-    "rlfast.policy.NaturalGradientLearner.process_fn": _prepared,
+    "rlfast.policy.NPGPolicy.process_fn": _prepared,
     "rlfast.policy.TRPOPolicy.__init__": _ppo_parts,
     "rlfast.policy.PQNPolicy.__init__": lambda: _dqn_parts(),
     "rlfast.policy.PQNPolicy.learn": lambda: _learning(INSTANCES["PQNPolicy"]()),
@@ -620,9 +619,6 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.DDPGPolicy.__init__": lambda: _ddpg_parts(),
     "rlfast.policy.TD3Policy.__init__": lambda: _ddpg_parts(),
     "rlfast.utils.net.common.EnsembleLinear.__init__": lambda: {"ensemble_size": 2, "in_feature": 3, "out_feature": 2},
-    "rlfast.policy.Critics.add_ensemble": lambda: {
-        name: part for name, part in _ensemble_parts().items() if name.startswith("critic")
-    },
     "rlfast.policy.REDQPolicy.__init__": lambda: _redq_parts(),
     "rlfast.policy.TQCPolicy.__init__": lambda: _tqc_parts(),
     "rlfast.policy.DroQPolicy.__init__": lambda: _ensemble_parts(),
@@ -635,12 +631,13 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.DiscreteSACPolicy.__init__": lambda: _discrete_sac_parts(),
     "rlfast.policy.BranchingDQNPolicy.__init__": lambda: _branching_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
-    "rlfast.policy.ConservativeLearner.process_fn": lambda: _continuous(),
+    "rlfast.policy.CQLPolicy.process_fn": lambda: _continuous(),
+    "rlfast.policy.CQLPolicy.actor_pred": lambda: {"obs": torch.zeros(2, 3), "noise": torch.zeros(2, 1)},
     "rlfast.policy.GAILPolicy.learn": lambda: _learning(INSTANCES["GAILPolicy"]()),
     "rlfast.policy.GAILPolicy.process_fn": _prepared,
     "rlfast.policy.RandomPolicy.post_process_fn": _prepared,
     "rlfast.policy.RolloutLearner.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
-    "rlfast.policy.ClippedLearner.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
+    "rlfast.policy.PPOPolicy.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
     "rlfast.policy.ActionGrid.compare_choices": lambda: {"dimensions": 2},
     "rlfast.env.check_env": lambda: {"env": lambda: gym.make("CartPole-v1"), "steps": 20, "seed": 0},
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
@@ -767,9 +764,8 @@ def _continuous() -> dict[str, Any]:
 
 OWNERS: dict[str, Callable[[], Any]] = {
     "rlfast._core.UnpluggedShards.read": later_recipes.opened,
-    "rlfast.policy.Critics.add_ensemble": lambda: policy.DDPGPolicy(**_ddpg_parts()),
     "rlfast.policy.ReplayLearner.process_fn": dqn,
-    "rlfast.policy.ClippedLearner.summaries_of_passes": lambda: INSTANCES["PPOPolicy"](),
+    "rlfast.policy.PPOPolicy.summaries_of_passes": lambda: INSTANCES["PPOPolicy"](),
     "rlfast.policy.ActionGrid.compare_choices": lambda: INSTANCES["BranchingDQNPolicy"](),
     "rlfast.policy.BasePolicy.update": dqn,  # others want a batch_size and a repeat as well
     "rlfast._core.Replay.follow": _ends,
@@ -791,7 +787,7 @@ UNENDING: set[tuple[str, str]] = {
     ("rlfast.trainer.test_episode", "n_episode"),
     ("rlfast.policy.RolloutLearner.learn", "repeat"),
     ("rlfast.policy.RolloutLearner.summaries_of_passes", "repeat"),
-    ("rlfast.policy.ClippedLearner.summaries_of_passes", "repeat"),
+    ("rlfast.policy.PPOPolicy.summaries_of_passes", "repeat"),
     ("rlfast.env.check_env", "steps"),
     ("rlfast.policy.GAILPolicy.learn", "repeat"),
     ("rlfast.policy.PQNPolicy.learn", "repeat"),

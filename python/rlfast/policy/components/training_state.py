@@ -23,7 +23,7 @@ _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))  # attributes of every module:
 _SKIPPED = _MODULE_ATTRIBUTES | {
     *("_rng", "_torch_rng", "lr_scheduler"),  # they have their own entries in the state
     "agent_id",  # the weights of one agent may be loaded for another
-    *("_lagged", "_initial_values", "_sampled_weight", "updating"),
+    *("_lagged", "_initial_values", "_sampled", "_sampled_weight", "updating"),
 }
 _FOREIGN = sys.stdlib_module_names | {"torch", "numpy", "gymnasium", "envpool", "ray", "pettingzoo", "wandb"}
 _MAX_DEPTH = 6  # levels below the policy that are searched

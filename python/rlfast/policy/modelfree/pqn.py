@@ -92,7 +92,7 @@ class PQNPolicy(QLearner):
         check_indices(batch, indices)
         rollout: Any = batch
         add_stored_state(rollout, buffer, indices)
-        state_next = stored_state(buffer, indices, after=self.state_after)
+        state_next = stored_state(batch, buffer, indices, after=self.state_after)
         parts = [slice(i, i + self.max_batchsize) for i in range(0, len(indices), self.max_batchsize)]
         with torch.no_grad():
             values = torch.cat([self.next_value(rollout.obs_next[p], rows_of(state_next, p)) for p in parts])

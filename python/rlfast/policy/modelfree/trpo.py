@@ -9,7 +9,7 @@ from rlfast.functional.losses import surrogate_loss
 from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.modelfree.npg import NPGOptions, NPGPolicy, NPGTrainingStats
 from rlfast.policy.rollout import Minibatch
-from rlfast.utils.arguments.validation import FiniteFloat, PositiveFloat, PositiveInt, validate_arguments
+from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat, validate_arguments
 
 if TYPE_CHECKING:
     pass
@@ -54,7 +54,7 @@ class TRPOPolicy(NPGPolicy):
         self,
         *,
         max_kl: PositiveFloat = 0.01,
-        backtrack_coeff: FiniteFloat = 0.8,
+        backtrack_coeff: UnitFloat = 0.8,
         max_backtracks: PositiveInt = 10,
         **options: Unpack[NPGOptions],
     ) -> None:

@@ -39,8 +39,8 @@ def episodes(stack_num=1):
 @pytest.mark.parametrize("stack_num", [1, 2, 3])
 def test_the_state_before_the_first_frame(stack_num):
     buffer, rows = episodes(stack_num)
-    _batch, indices = buffer.sample(0)
-    state = stored_state(buffer, indices)
+    batch, indices = buffer.sample(0)
+    state = stored_state(batch, buffer, indices)
     for (episode, t), hidden, cell in zip(rows, state.hidden, state.cell, strict=True):
         first = t - stack_num + 1  # the frame the stack begins with
         assert hidden.tolist() == [[10.0 * episode + first if first > 0 else 0.0]]
@@ -51,14 +51,14 @@ def test_the_state_before_the_first_frame(stack_num):
 @pytest.mark.parametrize("stack_num", [1, 2, 3])
 def test_the_state_before_the_first_frame_of_what_comes_next(stack_num):
     buffer, rows = episodes(stack_num)
-    _batch, indices = buffer.sample(0)
+    batch, indices = buffer.sample(0)
     asked = []
 
     def after(obs, state):
         asked.append((obs.tolist(), state.hidden.flatten().tolist()))
         return {"hidden": state.hidden + 0.5, "cell": -torch.as_tensor(obs).repeat(1, 2) - 0.5}
 
-    state = stored_state(buffer, indices, after=after)
+    state = stored_state(batch, buffer, indices, after=after)
     for (episode, t), hidden, cell in zip(rows, state.hidden, state.cell, strict=True):
         first = t + 1 - stack_num + 1
         if stack_num == 1 and t == LENGTHS[episode - 1] - 1:  # no later row has it
@@ -75,15 +75,17 @@ def test_a_ring_that_has_forgotten_the_start_of_an_episode_still_has_the_state()
     for t in range(5):
         row = Batch(obs=t, act=0, rew=0.0, obs_next=t + 1, terminated=False, truncated=False, info={})
         buffer.add(Batch(row, policy={"hidden_state": np.full(1, t, np.float32)}))
-    _batch, indices = buffer.sample(0)
-    assert stored_state(buffer, indices).flatten().tolist() == [2, 3, 4]
+    batch, indices = buffer.sample(0)
+    assert stored_state(batch, buffer, indices).flatten().tolist() == [2, 3, 4]
+    assert stored_state(None, buffer, indices).flatten().tolist() == [2, 3, 4]
 
 
 def test_what_has_no_memory_has_no_state():
     buffer = ReplayBuffer(5)
     buffer.add(Batch(obs=0.0, act=0, rew=0.0, obs_next=1.0, terminated=False, truncated=False, info={}))
-    _batch, indices = buffer.sample(0)
-    assert stored_state(buffer, indices) is None
+    batch, indices = buffer.sample(0)
+    assert stored_state(batch, buffer, indices) is None
+    assert stored_state(None, buffer, indices) is None
 
 
 def collected(policy, n_step=60, **options):

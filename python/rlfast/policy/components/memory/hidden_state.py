@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def stored_state(
+    batch: "RolloutBatchProtocol | None",
     buffer: "ReplayBuffer",
     indices: "Index",
     *,
@@ -25,6 +26,7 @@ def stored_state(
     *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3). Its outputs are then those of
     acting, except at the start of an episode: a stack repeats the first frame there, which acting saw once.
 
+    :param batch: a sample of the buffer, which tells whether states were stored; None to ask the buffer.
     :param buffer: the buffer.
     :param indices: rows, ``[B]``.
     :param after: selects the state before the frames of ``obs_next``, the first of which is one row later. It is called
@@ -32,7 +34,7 @@ def stored_state(
         their episode. None (default) selects the state before the frames of ``obs``.
     :return: a ``Batch`` of tensors ``[B, ...]``; None if no state was stored.
     """
-    policy = buffer.get(indices[:1], "policy", (), stack_num=1)
+    policy = buffer.get(indices[:1], "policy", (), stack_num=1) if batch is None else batch.get("policy", ())
     if "hidden_state" not in policy:
         return None
     for _ in range(buffer.stack_num - 1 - (after is not None)):
@@ -57,7 +59,7 @@ def add_stored_state(batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indi
     :param buffer: the buffer.
     :param indices: rows, ``[B]``.
     """
-    state = stored_state(buffer, indices)
+    state = stored_state(batch, buffer, indices)
     if state is not None:
         batch.state = state
 
