@@ -632,7 +632,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.BranchingDQNPolicy.__init__": lambda: _branching_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
     "rlfast.policy.CQLPolicy.process_fn": lambda: _continuous(),
-    "rlfast.policy.CQLPolicy.actor_pred": lambda: {"obs": torch.zeros(2, 3), "noise": torch.zeros(2, 1)},
+    "rlfast.policy.CQLPolicy.actor_pred": lambda: {"obs": torch.zeros(2, 4), "noise": torch.zeros(2, 2)},
     "rlfast.policy.GAILPolicy.learn": lambda: _learning(INSTANCES["GAILPolicy"]()),
     "rlfast.policy.GAILPolicy.process_fn": _prepared,
     "rlfast.policy.RandomPolicy.post_process_fn": _prepared,
