@@ -1,12 +1,14 @@
-import inspect
-import re
-from dataclasses import fields
+import copy
+import json
+import pickle
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rlfast.experiment import ALGORITHMS, DQNConfig
+from rlfast.experiment.config import OLD_NAMES, OffPolicyConfig, settings
 from rlfast.experiment.run import train
 
 
@@ -24,7 +26,8 @@ def test_json_repeats_every_field():
         ({"max_steps": 0}, "--max-steps must be at least 1, got 0"),
         ({"num_envs": 0}, "--num-envs must be at least 1"),
         ({"seed": -1}, "--seed must not be negative, got -1"),
-        ({"gamma": 1.5}, "--gamma must be within 0 and 1, got 1.5"),
+        ({"gamma": 1.5}, "--discount-factor must be within 0 and 1, got 1.5"),
+        ({"discount_factor": 1.5}, "--discount-factor must be within 0 and 1, got 1.5"),
         ({"eps_end": -0.1}, "--eps-end must be within 0 and 1"),
         ({"hidden_sizes": (64, 0)}, "--hidden-sizes must be at least 1, got 0"),
         ({"updates_per_step": 0.0}, "--updates-per-step must be above 0, got 0.0"),
@@ -41,19 +44,49 @@ def test_values_out_of_range(changes, message):
         DQNConfig(**changes)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
-def test_every_field_is_documented_for_the_command_line(algorithm):
-    documented = set()
-    for base in algorithm.config.__mro__[:-1]:
-        body = inspect.getsource(base)
-        documented |= {name for name in base.__annotations__ if re.search(rf'\n    {name}: .*\n    """', body)}
-    assert documented - {field.name for field in fields(algorithm.config)} <= {
-        "activation",
-        "compile",
-        "recurrent",
-        "shared_features",
-    }  # class variables
-    assert documented >= {field.name for field in fields(algorithm.config)}
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_config_of_version_0_1_is_read(name):
+    kind = ALGORITHMS[name].config
+    content = json.loads(kind(seed=3).to_json())
+    older = {old: content.pop(now) for old, now in OLD_NAMES.items() if now in content and old not in content}
+    gone = {old: None for old in OLD_NAMES if old not in content | older}
+    assert kind.from_json(json.dumps(content | older | gone)) == kind(seed=3)
+
+
+def test_old_names_are_understood():
+    config = DQNConfig(gamma=0.5, n_step=2)
+    assert (config.discount_factor, config.estimation_step) == (config.gamma, config.n_step) == (0.5, 2)
+    assert replace(config, gamma=0.25, is_double=False) == DQNConfig(discount_factor=0.25, n_step=2, double=False)
+    sac = ALGORITHMS["sac"].config(gamma=0.5)  # where the policy has that name, it stays
+    assert "discount_factor" not in json.loads(sac.to_json())
+    for setting in ("colour", "tau", "samples"):
+        with pytest.raises(AttributeError, match=f"^Config has no setting '{setting}'$"):
+            getattr(config, setting)
+    assert pickle.loads(pickle.dumps(config)) == copy.deepcopy(config) == config
+
+
+def test_setting_of_a_policy_is_declared_once():
+    class Config(OffPolicyConfig):
+        estimation_step: int = 1
+
+    with pytest.raises(TypeError, match=r"test_config declares estimation_step again, which DQNPolicy declares$"):
+        settings("DQNPolicy")(Config)
+
+
+def test_defaults_are_class_attributes():
+    @settings("DQNPolicy", without=["compile"])
+    class Config(OffPolicyConfig):
+        is_double = False
+        n_step = 7  # not the name of a setting
+        batch_size = 3
+
+    names = {one.name for one in fields(Config)}
+    assert {"estimation_step", "is_double", "target_update_freq"} <= names
+    assert not {"compile", "n_step", "reward_normalization", "action_scaling"} & names
+    config = Config()
+    assert (config.is_double, config.batch_size, config.estimation_step) == (False, 3, 1)
+    with pytest.raises(ValueError, match="--estimation-step must be at least 1, got 0"):
+        Config(estimation_step=0)
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c", "gail"])

@@ -3,7 +3,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text
 
-from rlfast.experiment.algorithms.dqn import Config
+from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.networks import Encoded, Encoder, Networks, initialize_orthogonally, is_image
 from rlfast.functional import Categorical, DiagonalNormal
 from rlfast.utils.net._shared import shared_features
@@ -21,8 +21,9 @@ MIXED = Dict(
 SPACES = {"vector": VECTOR, "image": IMAGE, "stack": STACK, "number": Discrete(5, start=2), "dict": MIXED}
 
 
-def networks(obs_space, act_space, **settings):
-    return Networks(Config(hidden_sizes=(16, 8), **settings), "XYZ", obs_space, act_space)
+def networks(obs_space, act_space, algorithm="dqn", **settings):
+    config = ALGORITHMS[algorithm].config(hidden_sizes=(16, 8), **settings)
+    return Networks(config, "XYZ", obs_space, act_space)
 
 
 def observations(space, rows=4):
@@ -42,14 +43,14 @@ def test_every_head_on_every_kind_of_observation(obs_space):
     obs, act = observations(obs_space), np.zeros((4, 2), np.float32)
     discrete, continuous = networks(obs_space, Discrete(6)), networks(obs_space, Box(-1, 1, (2,)))
     assert discrete.action_values()(obs, state=None, info={})[0].shape == (4, 6)
-    assert discrete.action_values(dueling=True)(obs)[0].shape == (4, 6)
-    assert discrete.actor(log_std=0.0)[0](obs)[0].shape == (4, 6)
+    assert networks(obs_space, Discrete(6), dueling=True).action_values()(obs)[0].shape == (4, 6)
+    assert discrete.actor()[0](obs)[0].shape == (4, 6)
     assert discrete.state_value()(obs).shape == (4, 1)
     assert continuous.action_value()(obs, act).shape == (4, 1)
     assert continuous.deterministic_actor()(obs)[0].abs().max() < 1
-    mean, deviation = continuous.normal_actor(conditioned_sigma=True)(obs)[0]
+    mean, deviation = continuous.normal_actor()(obs)[0]
     assert mean.shape == deviation.shape == (4, 2)
-    actor, dist = continuous.actor(log_std=-1.0)
+    actor, dist = networks(obs_space, Box(-1, 1, (2,)), "ppo", log_std=-1.0).actor()
     assert actor(obs)[0][1].detach().log().numpy() == pytest.approx(-1.0)
     assert dist is DiagonalNormal
     assert (discrete.continuous, continuous.continuous, continuous.action_size) == (False, True, 2)
@@ -163,7 +164,7 @@ def test_float32_leaves_the_autocast_of_the_caller():
 def test_first_weights_are_orthogonal():
     for space in (VECTOR, IMAGE):
         made = networks(space, Discrete(5))
-        (actor, dist), critic = made.actor(log_std=0.0), made.state_value()
+        (actor, dist), critic = made.actor(), made.state_value()
         initialize_orthogonally(actor, critic)
         assert dist is Categorical
         probs = actor(observations(space))[0].softmax(-1)
@@ -182,7 +183,7 @@ def test_first_weights_are_orthogonal():
 @pytest.mark.parametrize("act_space", [Discrete(6), MultiDiscrete([2, 3]), Box(-1, 1, (2,))], ids=["one", "two", "box"])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "separate"])
 def test_a_critic_is_a_layer_on_the_actors_features_or_separate(obs_space, act_space, shared):
-    actor, _, critic = networks(obs_space, act_space).actor_critic(log_std=-1.0, shared=shared)
+    actor, _, critic = networks(obs_space, act_space, "ppo", activation="relu", shared_features=shared).actor_critic()
     both = {*actor.parameters()} & {*critic.parameters()}
     own = {*critic.parameters()} - both
     assert min(tuple(parameter.shape) for parameter in own) == (1,)
@@ -217,7 +218,7 @@ def test_spaces_that_do_not_fit(obs_space, act_space, made, message):
 
 
 def test_recurrent_networks_can_be_dueling():
-    net = networks(VECTOR, Discrete(2), recurrent=True).action_values(dueling=True)
+    net = networks(VECTOR, Discrete(2), recurrent=True, dueling=True).action_values()
     assert (net.Q.output_dim, net.V.output_dim) == (2, 1)
     assert net(observations(VECTOR))[0].shape == (len(observations(VECTOR)), 2)
 
@@ -225,7 +226,7 @@ def test_recurrent_networks_can_be_dueling():
 def test_networks_do_not_get_the_mask_of_discrete_actions():
     space = Dict(obs=VECTOR, mask=MultiBinary(2))
     assert networks(space, Discrete(2)).action_values()(torch.zeros(5, 3))[0].shape == (5, 2)
-    actor, _ = networks(space, Discrete(2)).actor(log_std=0.0)
+    actor, _ = networks(space, Discrete(2)).actor()
     assert actor(torch.zeros(5, 3))[0].shape == (5, 2)
     both = {"obs": torch.zeros(5, 3), "mask": torch.zeros(5, 2)}
     assert networks(space, Box(-1, 1, (1,))).state_value()(both).shape == (5, 1)

@@ -29,8 +29,8 @@ def test_there_is_one_of_each_algorithm_of_the_first_version():
 
 def test_settings_mean_what_they_meant(run):
     content = json.loads((run / "config.json").read_text())["config"]
-    again = json.loads(read_config(run).to_json())
-    assert {name: again[name] for name in content} == content
+    config = read_config(run)
+    assert json.loads(json.dumps({name: getattr(config, name) for name in content}, default=str)) == content
 
 
 def test_weights_are_those_that_were_written(run):

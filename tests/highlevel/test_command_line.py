@@ -113,7 +113,7 @@ SAID = {
         "normalize_advantage": False,
         "recompute_advantage": True,
     }
-    | {"learning_rate": 2e-3, "lr_schedule": "linear", "max_grad_norm": 0.0, "ent_coef": 0.01}
+    | {"learning_rate": 2e-3, "lr_schedule": "linear", "max_grad_norm": None, "ent_coef": 0.01}
     | {"stop_return": 1e6, "adam_eps": 1e-8, "backend": "auto", "env": "CartPole-v1", "eval_episodes": 2, "seed": 3},
     npg: {"critic_iters": 3, "actor_step_size": 0.25, "normalize_advantage": False},
     trpo: {"critic_iters": 2, "max_kl": 0.02, "backtrack_coeff": 0.5, "max_backtracks": 5},
@@ -228,7 +228,7 @@ def test_actors_have_the_form_that_settings_say(name):
         config = ALGORITHMS[name].config(**said)
         networks = Networks(config, name, gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-1, 1, (2,)))
         with torch.no_grad():
-            return ALGORITHMS[name].build(config, networks).actor(observations)[0]
+            return ALGORITHMS[name].build(networks).actor(observations)[0]
 
     means, deviations = outputs()
     assert means.abs().max() > 1

@@ -103,7 +103,18 @@ class Parser(argparse.ArgumentParser):
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "common": (
         *("env", "env_kwargs", "wrappers", "data", "max_steps", "seed", "seeds", "jobs", "run_dir", "stop_return"),
-        *("learning_rate", "gamma", "batch_size", "num_envs", "device", "compile", "threads", "backend", "env_backend"),
+        *(
+            "learning_rate",
+            "discount_factor",
+            "gamma",
+            "batch_size",
+            "num_envs",
+            "device",
+            "compile",
+            "threads",
+            "backend",
+            "env_backend",
+        ),
     ),
     "algorithm": (),
     "network": (
@@ -154,8 +165,7 @@ def read_settings(
     :return: the given settings by name, each with a valid value.
     :raises SystemExit: after help or an error was printed.
     """
-    from rlfast.experiment.config import flag, hints_of
-    from rlfast.utils.arguments.validation import validate
+    from rlfast.experiment.config import hints_of
 
     settings: Any = kind
     hints = hints_of(settings)
@@ -168,13 +178,7 @@ def read_settings(
     given, unknown = parser.parse_known_args(arguments)
     if unknown:
         parser.error(_unknown(unknown, arguments, hints))
-    values = vars(given)
-    for name in values.keys() - _SEVERAL.keys():
-        try:
-            values[name] = validate(flag(name), values[name], hints[name])
-        except (TypeError, ValueError) as error:
-            parser.error(str(error))
-    return values
+    return vars(given)
 
 
 def _without_help(arguments: Sequence[str]) -> list[str]:
@@ -212,6 +216,8 @@ class _Settings(Parser):
         descriptions: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
+        from rlfast.experiment.config import OLD_NAMES
+
         usage = f"{program} [--env ID] [--seed S | --seeds A-B] [--max-steps N] [--run-dir DIR] [any setting]"
         what = "" if preset is None else f"The values in brackets are those for {preset.env}."
         wide: Any = lambda prog: argparse.HelpFormatter(prog, max_help_position=30)  # noqa: E731 (argparse calls it)
@@ -228,45 +234,51 @@ class _Settings(Parser):
                     )
                 elif name in hints:
                     text = None if descriptions is None else descriptions.get(name, "")
-                    _add(group, name, hints[name], text, getattr(preset, name, None))
+                    old = [one for one, now in OLD_NAMES.items() if now == name and one not in hints]
+                    _add(group, name, old, hints[name], text, getattr(preset, name, None))
 
 
-def _add(group: Any, name: str, hint: Any, text: str | None, default: Any) -> None:
-    """Adds the option of a setting. One that has a single value is not shown in help."""
-    kind, optional = _bare(hint)
+def _add(group: Any, name: str, old: Sequence[str], hint: Any, text: str | None, default: Any) -> None:
+    """Adds the option of a setting, with its old names. One that has a single value is not shown in help."""
+    kind, _ = _bare(hint)
     if get_origin(kind) is Literal and len(get_args(kind)) == 1:
         text = argparse.SUPPRESS
     elif text is not None:
         text = (text if default is None and "Default:" in text else f"{text} [{_shown(default)}]").replace("%", "%%")
-    option = "--" + name.replace("_", "-")
+    options = ["--" + one.replace("_", "-") for one in (name, *old)]
     if kind is bool:
-        group.add_argument(option, action=argparse.BooleanOptionalAction, help=text)
+        group.add_argument(*options, action=argparse.BooleanOptionalAction, help=text)
         return
     how: dict[str, Any] = {
         "help": text,
         "action": _Value,
-        "hint": kind,
-        "optional": optional,
+        "hint": hint,
         "metavar": _metavar(kind),
     }
     if get_origin(kind) in (tuple, dict):
         how["nargs"] = "*"
-    group.add_argument(option, **how)
+    group.add_argument(*options, **how)
 
 
 class _Value(argparse.Action):
-    """Reads the value of a setting."""
+    """Reads the value of a setting. Errors name the option as it was given."""
 
-    def __init__(self, *arguments: Any, hint: Any, optional: bool, **more: Any) -> None:
+    def __init__(self, *arguments: Any, hint: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._hint, self._optional = hint, optional
+        self._hint = hint
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:  # noqa: ARG002
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        from rlfast.utils.arguments.validation import validate
+
+        kind, optional = _bare(self._hint)
         try:
-            value = _read(values, self._hint, optional=self._optional)
+            value = _read(values, kind, optional=optional)
         except (argparse.ArgumentTypeError, ValueError) as error:
-            raise argparse.ArgumentError(self, str(error)) from error
-        setattr(namespace, self.dest, value)
+            parser.error(f"argument {option_string}: {error}")
+        try:
+            setattr(namespace, self.dest, validate(str(option_string), value, self._hint))
+        except (TypeError, ValueError) as error:
+            parser.error(str(error))
 
 
 def _bare(hint: Any) -> tuple[Any, bool]:
@@ -340,8 +352,8 @@ def _shown(value: Any) -> str:
     return "none" if value in (None, {}) else str(value)
 
 
-def descriptions_of(kind: type[Any]) -> dict[str, str]:
-    """Returns the docstrings of the fields of a class, and of those that it inherits, by name.
+def descriptions_of(kind: type[RunConfig]) -> dict[str, str]:
+    """Returns the descriptions of settings by name: those of the policy's docstring, and the docstrings of fields.
 
     :param kind: the class.
     """
@@ -349,7 +361,7 @@ def descriptions_of(kind: type[Any]) -> dict[str, str]:
     import inspect
     from itertools import pairwise
 
-    found: dict[str, str] = {}
+    found = {one.name: one.help for one in kind.policy_settings}
     for one in reversed(kind.__mro__[:-1]):
         body = ast.parse(inspect.getsource(one)).body[0]
         assert isinstance(body, ast.ClassDef)  # noqa: S101 (its source)
@@ -363,17 +375,21 @@ def descriptions_of(kind: type[Any]) -> dict[str, str]:
 
 def _unknown(unknown: Sequence[str], arguments: Sequence[str], hints: Mapping[str, Any]) -> str:
     """Describes arguments that are no settings, and what they may have meant."""
+    from rlfast.experiment.config import OLD_NAMES
+
     first = unknown[0]
+    known = {*hints, *_SEVERAL, *(old for old, now in OLD_NAMES.items() if now in hints)}
     if first.startswith("-"):
         word = first.partition("=")[0].lstrip("-")
-        options = [name.replace("_", "-") for name in dict.fromkeys([*sum(GROUPS.values(), ()), *hints])]
-        options = [name for name in options if name.replace("-", "_") in (*hints, *_SEVERAL)]
+        names = dict.fromkeys([*sum(GROUPS.values(), ()), *hints, *known])
+        options = [name.replace("_", "-") for name in names if name in known]
         guess = closest(word, options, _MEANT)
         if word.startswith("no-") and (switch := closest(word.removeprefix("no-"), options)):
             guess = f"no-{switch}"
         return f"there is no option --{word}" + (f"; did you mean --{guess}?" if guess else "")
     before = arguments[arguments.index(first) - 1] if first in arguments[1:] else ""
     name = before.removeprefix("--").replace("-", "_")
+    name = name if name in hints else OLD_NAMES.get(name, name)
     if name in hints and _bare(hints[name])[0] is bool:
         return f"unexpected {first}; {before} is a switch without a value, and --no-{before[2:]} is its opposite"
     hint = f"; did you mean --env {first}?" if first == arguments[0] else ""

@@ -125,7 +125,7 @@ def _check_rollouts(config: OnPolicyConfig) -> None:
 def _check_learners(config: OffPolicyConfig) -> None:
     if config.ray == IN_PROCESS:
         raise ValueError(f"--learners {config.learners} need processes of their own: give --ray another address")
-    if config.compile:
+    if getattr(config, "compile", False):
         raise ValueError(
             f"--learners {config.learners} average gradients within a step, and --compile makes it one: leave one out"
         )
@@ -171,7 +171,7 @@ class _ReplayBuilder:
         config = self._config
         if isinstance(config, SequenceConfig):
             return Sequence(config.sequence_length, config.burn_in)
-        return NStep(config.n_step, config.gamma)
+        return NStep(config.estimation_step, config.gamma)
 
     @property
     def _alpha(self) -> float | None:

@@ -217,7 +217,7 @@ def normalized(
         test_envs = VectorEnvNormObs(test_envs, update_obs_rms=False)
         test_envs.set_obs_rms(train_envs.get_obs_rms())
     if config.normalize_reward:
-        train_envs = VectorEnvNormReward(train_envs, config.gamma)
+        train_envs = VectorEnvNormReward(train_envs, config.gamma)  # or discount_factor, as the policy calls it
     return train_envs, test_envs
 
 

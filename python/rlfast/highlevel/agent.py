@@ -83,13 +83,13 @@ class DeclaredNetworks(Networks):
     def _by_factory(self, name: str, *arguments: Any) -> Any:
         if name not in self._made:
             factory = self._agent.factories[name]
-            self._made[name] = factory.create_module(self._envs, self._config.device, *arguments)
+            self._made[name] = factory.create_module(self._envs, self.config.device, *arguments)
         return self._made[name]
 
-    def actor(self, *, log_std: float) -> tuple[nn.Module, Any]:
+    def actor(self) -> tuple[nn.Module, Any]:
         # A distribution of the user's own takes what the factory's actor gives.
         if "actor_factory" not in self._beyond and getattr(self._agent.params, "dist_fn", "default") == "default":
-            return super().actor(log_std=log_std)
+            return super().actor()
         actor = self._by_factory("actor_factory")
         own = self._agent.factories["actor_factory"].create_dist_fn(self._envs)
         usual = dist_fn.DistributionFunctionFactoryDefault(getattr(actor, "softmax_output", False))
@@ -112,10 +112,8 @@ class DeclaredNetworks(Networks):
         else:
             init_linear_orthogonal(nn.ModuleList(usual))
 
-    def policy(self, kind: Callable[..., Any], **arguments: Any) -> Any:
-        if "params" in self._beyond:
-            arguments |= self._declared(arguments)
-        return super().policy(kind, **arguments)
+    def policy(self, **parts: Any) -> BasePolicy:
+        return super().policy(**parts | (self._declared(parts) if "params" in self._beyond else {}))
 
     def _declared(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Returns optimizers and other arguments of the policy that settings do not say."""
@@ -131,7 +129,7 @@ class DeclaredNetworks(Networks):
             networks = [arguments[name] for name in ("model", "actor", "critic") if name in arguments]
             whole = networks[0] if len(networks) == 1 else ActorCritic(*networks)
             made["optim"] = parts["optim"] = agent.optim_factory.create_optimizer(whole, params.lr)
-        shared: dict[str, Any] = {"envs": self._envs, "device": self._config.device}
+        shared: dict[str, Any] = {"envs": self._envs, "device": self.config.device}
         data = policy_params.ParamTransformerData(**shared, optim_factory=agent.optim_factory, **parts)
         kwargs: dict[str, Any] = params.create_kwargs(data)
         if getattr(params, "dist_fn", None) == "default":
@@ -199,7 +197,7 @@ class AgentFactory(ToStringMixin, ABC):
     def _create_policy(self, envs: Environments, device: TDevice) -> BasePolicy:
         plan = self.plan(envs)
         config = plan.config(device=str(device), env=str(envs.env))
-        return find(self.algorithm).build(config, DeclaredNetworks(self, plan, config, envs))
+        return find(self.algorithm).build(DeclaredNetworks(self, plan, config, envs))
 
     def create_policy(self, envs: Environments, device: TDevice) -> BasePolicy:
         """Returns the policy.

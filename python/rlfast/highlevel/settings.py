@@ -7,7 +7,7 @@ from torch import nn
 
 from rlfast.env.specs import is_atari
 from rlfast.experiment.algorithms import find
-from rlfast.experiment.config import RunConfig
+from rlfast.experiment.config import RunConfig, renamed
 from rlfast.experiment.networks import ACTIVATIONS
 from rlfast.exploration import GaussianNoise
 from rlfast.highlevel import optim, trainer
@@ -18,17 +18,6 @@ from rlfast.highlevel.params import alpha, env_param, noise
 from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactoryLinear
 
 _NAMES = {
-    "discount_factor": "gamma",
-    "estimation_step": "n_step",
-    "is_double": "double",
-    "clip_loss_grad": "huber",
-    "reward_normalization": "scale_returns",
-    "advantage_normalization": "normalize_advantage",
-    "optim_critic_iters": "critic_iters",
-    "sample_size": "samples",
-    "online_sample_size": "online_samples",
-    "target_sample_size": "target_samples",
-    "num_cosines": "cosines",
     "hidden_sizes": "head_sizes",
     "num_train_envs": "num_envs",
     "num_test_envs": "eval_envs",
@@ -39,7 +28,7 @@ _NAMES = {
     "start_timesteps": "start_steps",
     "start_timesteps_random": "start_random",
 }
-"""Settings of runs that have other names than those of algorithms and of sampling."""
+"""Settings of runs that have other names than the fields of parameters and of sampling."""
 
 _SAID_ELSEWHERE = {"env", "seed", "device", "run_dir"}
 _WITHOUT_A_SCREEN = (EnvMode.TRAIN, EnvMode.TEST)
@@ -64,7 +53,8 @@ class Settings:
     chosen: dict[str, Any]
 
     def __post_init__(self) -> None:
-        self._names = {field.name for field in fields(find(self.algorithm).config)}
+        kind = find(self.algorithm).config
+        self._names, self.chosen = {field.name for field in fields(kind)}, renamed(kind, self.chosen)
         self.values: dict[str, Any] = {}
         self.beyond: dict[str, Any] = {}
 
@@ -126,8 +116,6 @@ class Settings:
             return self._add_alpha(value, envs)
         if name == "exploration_noise":
             return self._add_noise(value, envs)
-        if name == "max_grad_norm":
-            value = value or 0.0
         setting = "learning_rate" if name.endswith("lr") else _NAMES.get(name, name)
         if name == "actor_lr" and "actor_learning_rate" in self._names:
             setting = "actor_learning_rate"

@@ -37,7 +37,7 @@ def tiny(run_dir):
 
 
 def policy_for(config, act_space):
-    return ppo.build(config, Networks(config, "PPO", Box(-1, 1, (4,)), act_space))
+    return ppo.build(Networks(config, "PPO", Box(-1, 1, (4,)), act_space))
 
 
 def test_the_registry_knows_it():

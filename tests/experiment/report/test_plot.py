@@ -73,9 +73,9 @@ def test_each_configuration_has_a_curve_labelled_by_what_differs(tiny, tmp_path)
     folders += [run(tmp_path / "c", tiny(hidden_sizes=(8, 4), dueling=True), 9)]
     curves = compare(folders, tmp_path / "curves.png")
     assert {name: (curve.runs, curve.iqm[-1]) for name, curve in curves.items()} == {
-        "DQN, hidden sizes 8, learning rate 0.001, n step 3, dueling off, CartPole-v1": (2, 150.0),
-        "DQN, hidden sizes 8, learning rate 0.02, n step 1, dueling off, CartPole-v1": (3, 700.0),
-        "DQN, hidden sizes 8-4, learning rate 0.001, n step 3, dueling on, CartPole-v1": (1, 900.0),
+        "DQN, hidden sizes 8, learning rate 0.001, dueling off, estimation step 3, CartPole-v1": (2, 150.0),
+        "DQN, hidden sizes 8, learning rate 0.02, dueling off, estimation step 1, CartPole-v1": (3, 700.0),
+        "DQN, hidden sizes 8-4, learning rate 0.001, dueling on, estimation step 3, CartPole-v1": (1, 900.0),
     }
 
 

@@ -1,15 +1,10 @@
-import warnings
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from rlfast.data import ReplayBuffer
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build
-from rlfast.experiment.config import RunWarning
 from rlfast.experiment.report.unused import unused_settings
-from rlfast.experiment.run import train
 
 SMALL = {"num_envs": 2, "eval_envs": 1, "hidden_sizes": (8,), "collect_steps": 8, "batch_size": 8}
 
@@ -81,25 +76,3 @@ def test_a_run_that_ends_before_it_learns():
     assert sentences("dqn", "CartPole-v1", start_steps=500, max_steps=501) == []
     (sentence,) = sentences("dqn", "CartPole-v1", start_steps=500, max_steps=500)
     assert sentence == "nothing is learned: --start-steps 500 leave none of --max-steps 500"
-
-
-def test_imitation_has_no_discount(tmp_path, run_dir):
-    buffer = ReplayBuffer(8)
-    for _ in range(8):
-        obs = np.zeros(4, np.float32)
-        buffer.append(obs=obs, act=0, rew=1.0, terminated=False, truncated=False, obs_next=obs)
-    buffer.save(tmp_path / "data")
-    few = {
-        "max_steps": 4,
-        "eval_interval": 4,
-        "eval_episodes": 1,
-        "eval_envs": 1,
-        "hidden_sizes": (8,),
-        "batch_size": 4,
-    }
-    config = ALGORITHMS["il"].config(data=str(tmp_path / "data"), run_dir=run_dir, progress=False, **few)
-    with pytest.warns(RunWarning, match=r"^without effect: --gamma \(imitation knows no returns\)$"):
-        train(replace(config, env="CartPole-v1", gamma=0.5))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        train(replace(config, run_dir=tmp_path / "other"))

@@ -1,9 +1,10 @@
 """The algorithms of the command line: each module of this package defines one, found by the module's name.
 
-A module has ``TITLE`` and ``SUMMARY`` for people; ``Config``, the class of its settings; ``PRESETS``, settings by
-environment that are known to work; ``build(config, networks)``, which makes the policy; and optionally
-``schedules(config, policy, env_step)``, which is called before each collect, after ``eps`` of an ``ExplorationConfig``
-was set. Modules that need torch are imported within functions, so that ``--help`` is fast.
+A module has ``TITLE`` and ``SUMMARY`` for people; ``Config``, the class of its settings, which are those of the
+policy's constructor and of the run; ``PRESETS``, settings by environment that are known to work; ``build(networks)``,
+which makes the policy; and optionally ``schedules(config, policy, env_step)``, which is called before each collect,
+after ``eps`` of an ``ExplorationConfig`` was set. Modules that need torch are imported within functions, so that
+``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.config import ALE, RunConfig
 
 if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
     from rlfast.policy import BasePolicy
 
 
@@ -33,12 +35,17 @@ class Algorithm:
     """One line of help."""
     config: type[RunConfig]
     """The class of its settings."""
-    presets: Mapping[str, RunConfig]
-    """Settings that are known to work, by environment."""
-    build: Callable[..., BasePolicy]
-    """A function of the settings and :class:`~rlfast.experiment.networks.Networks` that makes the policy."""
+    values: Mapping[str, Mapping[str, Any]]
+    """Settings that are known to work and are not the defaults, by environment."""
+    build: Callable[[Networks], BasePolicy]
+    """A function of the :class:`~rlfast.experiment.networks.Networks` of a run that makes its policy."""
     schedules: Callable[[Any, Any, int], None] | None
     """A function that sets values which change with the environment steps; None if there are none."""
+
+    @cached_property
+    def presets(self) -> dict[str, RunConfig]:
+        """All settings that are known to work, by environment."""
+        return {env: self.config(**values) for env, values in self.values.items()}
 
     def preset(self, env: str) -> RunConfig:
         """Returns settings that are known to work for an environment, or the defaults for other environments.
@@ -65,7 +72,7 @@ def _algorithm(module_name: str) -> Algorithm:
         title=module.TITLE,
         summary=module.SUMMARY,
         config=module.Config,
-        presets=module.PRESETS,
+        values=module.PRESETS,
         build=module.build,
         schedules=getattr(module, "schedules", None),
     )

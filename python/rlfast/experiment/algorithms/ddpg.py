@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import PENDULUM, DeterministicConfig
+from rlfast.experiment.config import PENDULUM, DeterministicConfig, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
-    from rlfast.policy import DDPGPolicy
+    from rlfast.policy import BasePolicy
 
 TITLE = "DDPG"
 SUMMARY = "deep deterministic policy gradient, for continuous actions"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("DDPGPolicy")
 class Config(DeterministicConfig):
     """Deep deterministic policy gradient, for continuous actions."""
 
 
-PRESETS = {
-    "Pendulum-v1": Config(**PENDULUM, updates_per_step=0.25, tau=0.02),
+PRESETS: dict[str, dict[str, Any]] = {
+    "Pendulum-v1": {**PENDULUM, "updates_per_step": 0.25, "tau": 0.02},
 }
 
 
-def build(config: Config, networks: Networks) -> DDPGPolicy:
+def build(networks: Networks) -> BasePolicy:
     """The policy, with an actor and a critic."""
-    from rlfast.policy import DDPGPolicy
-    from rlfast.utils.optim import adam
-
     return networks.policy(
-        DDPGPolicy,
         actor=networks.deterministic_actor(),
-        actor_optim=adam(config.actor_learning_rate),
+        actor_optim=networks.adam(networks.config.actor_learning_rate),
         critic=networks.action_value(),
-        critic_optim=adam(config.learning_rate),
-        tau=config.tau,
-        gamma=config.gamma,
-        exploration_noise=config.exploration_noise(),
-        estimation_step=config.n_step,
-        compile=config.compile,
+        critic_optim=networks.optim(),
+        exploration_noise=networks.config.make_noise(),
     )

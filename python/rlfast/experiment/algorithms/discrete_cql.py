@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import OfflineChoiceConfig
-from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
+from rlfast.experiment.config import OfflineChoiceConfig, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
-    from rlfast.policy import DiscreteCQLPolicy
+    from rlfast.policy import BasePolicy
 
 TITLE = "Discrete CQL"
 SUMMARY = "conservative Q-learning of quantiles, from data with discrete actions"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("DiscreteCQLPolicy")
 class Config(OfflineChoiceConfig):
     """Conservative Q-learning of discrete actions."""
 
-    n_step: PositiveInt = 1
-    """Number of rewards summed before bootstrapping."""
-    quantiles: PositiveInt = 50
-    """Quantiles of the return of each action, 2 or more."""
-    min_q_weight: NonNegativeFloat = 10.0
-    """Weight of the penalty on values of actions that are not in the data."""
+    num_quantiles = 50
 
 
-PRESETS = {
-    "CartPole-v1": Config(
-        max_steps=6_000,
-        eval_interval=2_000,
-        hidden_sizes=(64, 64),
-        learning_rate=5e-4,
-        batch_size=256,
-        n_step=10,
-        target_update_freq=200,
-        min_q_weight=5.0,
-    ),
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {
+        "max_steps": 6_000,
+        "eval_interval": 2_000,
+        "hidden_sizes": (64, 64),
+        "learning_rate": 5e-4,
+        "batch_size": 256,
+        "estimation_step": 10,
+        "target_update_freq": 200,
+        "min_q_weight": 5.0,
+    },
 }
 
 
-def build(config: Config, networks: Networks) -> DiscreteCQLPolicy:
+def build(networks: Networks) -> BasePolicy:
     """The policy, with a network of distributions of returns."""
-    from rlfast.policy import DiscreteCQLPolicy
-    from rlfast.utils.optim import adam
-
-    return DiscreteCQLPolicy(
-        model=networks.action_values(atoms=config.quantiles),
-        optim=adam(config.learning_rate),
-        min_q_weight=config.min_q_weight,
-        discount_factor=config.gamma,
-        num_quantiles=config.quantiles,
-        estimation_step=config.n_step,
-        target_update_freq=config.target_update_freq,
-        compile=config.compile,
-        **networks.spaces,
-    )
+    model = networks.action_values(atoms=networks.config.num_quantiles)
+    return networks.policy(model=model, optim=networks.optim())

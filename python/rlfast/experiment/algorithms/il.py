@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import OfflineConfig
-from rlfast.utils.arguments.validation import NonNegativeFloat
+from rlfast.experiment.config import OfflineConfig, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
-    from rlfast.policy import ImitationPolicy
+    from rlfast.policy import BasePolicy
 
 TITLE = "IL"
 SUMMARY = "imitation of the actions of data, for discrete and continuous actions"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("ImitationPolicy")
 class Config(OfflineConfig):
     """Imitation of the actions of data."""
 
-    learning_rate: NonNegativeFloat = 1e-3
-    """Learning rate of Adam."""
+    learning_rate = 1e-3
 
 
-PRESETS = {
-    "CartPole-v1": Config(max_steps=10_000, eval_interval=5_000, hidden_sizes=(128, 128)),
-    "Pendulum-v1": Config(max_steps=6_000, eval_interval=2_000, hidden_sizes=(64, 64)),
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {"max_steps": 10_000, "eval_interval": 5_000, "hidden_sizes": (128, 128)},
+    "Pendulum-v1": {"max_steps": 6_000, "eval_interval": 2_000, "hidden_sizes": (64, 64)},
 }
 
 
-def build(config: Config, networks: Networks) -> ImitationPolicy:
+def build(networks: Networks) -> BasePolicy:
     """The policy, with an actor of actions or of logits."""
-    from rlfast.policy import ImitationPolicy
-    from rlfast.utils.optim import adam
-
-    return ImitationPolicy(
-        actor=networks.deterministic_actor() if networks.continuous else networks.action_values(),
-        optim=adam(config.learning_rate),
-        action_scaling=networks.continuous,
-        compile=config.compile,
-        **networks.spaces,
-    )
+    actor = networks.deterministic_actor() if networks.continuous else networks.action_values()
+    return networks.policy(actor=actor, optim=networks.optim())

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import PolicyGradientConfig
-from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
+from rlfast.experiment.config import PolicyGradientConfig, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
-    from rlfast.policy import PGPolicy
+    from rlfast.policy import BasePolicy
 
 TITLE = "PG"
 SUMMARY = "REINFORCE, for discrete and continuous actions"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("PGPolicy")
 class Config(PolicyGradientConfig):
     """REINFORCE, for discrete, multi-discrete and continuous actions."""
 
-    learning_rate: NonNegativeFloat = 1e-3
-    repeat: PositiveInt = 1
-    scale_returns: bool = True
-    """Subtract the running mean of returns, and divide by their standard deviation."""
+    learning_rate = 1e-3
+    repeat = 1
+    reward_normalization = True
 
 
-PRESETS = {"CartPole-v1": Config(stop_return=475.0, eval_interval=8_192, learning_rate=5e-3, max_steps=300_000)}
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {"stop_return": 475.0, "eval_interval": 8_192, "learning_rate": 5e-3, "max_steps": 300_000}
+}
 
 
-def build(config: Config, networks: Networks) -> PGPolicy:
+def build(networks: Networks) -> BasePolicy:
     """The policy, with an actor whose first weights are orthogonal."""
-    from rlfast.policy import PGPolicy
-    from rlfast.utils.optim import adam
-
-    actor, dist_fn = networks.actor(log_std=config.log_std)
+    actor, dist_fn = networks.actor()
     networks.initialize(actor)
-    return networks.policy(
-        PGPolicy,
-        actor=actor,
-        optim=adam(config.learning_rate, eps=config.adam_eps),
-        dist_fn=dist_fn,
-        action_scaling=networks.continuous,
-        reward_normalization=config.scale_returns,
-        discount_factor=config.gamma,
-        deterministic_eval=config.deterministic_eval,
-        compile=config.compile,
-    )
+    return networks.policy(actor=actor, dist_fn=dist_fn, optim=networks.optim())

@@ -2,71 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import OfflineControlConfig
-from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
+from rlfast.experiment.config import OfflineControlConfig, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
-    from rlfast.policy import ReBRACPolicy
+    from rlfast.policy import BasePolicy
 
 TITLE = "ReBRAC"
 SUMMARY = "revisited behaviour-regularized actor-critic, from data with continuous actions"
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings("ReBRACPolicy")
 class Config(OfflineControlConfig):
     """Revisited behaviour-regularized actor-critic."""
 
-    actor_penalty: NonNegativeFloat = 0.01
-    """Weight of the distance from the actions of the data in the actor's loss."""
-    critic_penalty: NonNegativeFloat = 0.01
-    """Weight of that distance in the critics' targets."""
-    policy_noise: NonNegativeFloat = 0.2
-    """Standard deviation of the noise of the targets' actions, where these reach from -1 to 1."""
-    noise_clip: NonNegativeFloat = 0.5
-    """Largest noise of the targets' actions; 0 for no limit."""
-    update_actor_freq: PositiveInt = 2
-    """Gradient steps of the critics for one of the actor and the target networks."""
 
-
-PRESETS = {
-    "Pendulum-v1": Config(
-        max_steps=8_000,
-        eval_interval=2_000,
-        hidden_sizes=(64, 64),
-        learning_rate=5e-4,
-        gamma=0.95,
-        tau=0.01,
-        actor_penalty=2.0,
-        critic_penalty=0.0,
-    ),
+PRESETS: dict[str, dict[str, Any]] = {
+    "Pendulum-v1": {
+        "max_steps": 8_000,
+        "eval_interval": 2_000,
+        "hidden_sizes": (64, 64),
+        "learning_rate": 5e-4,
+        "gamma": 0.95,
+        "tau": 0.01,
+        "actor_penalty": 2.0,
+        "critic_penalty": 0.0,
+    },
 }
 
 
-def build(config: Config, networks: Networks) -> ReBRACPolicy:
+def build(networks: Networks) -> BasePolicy:
     """The policy, with an actor and two critics."""
-    from rlfast.policy import ReBRACPolicy
-    from rlfast.utils.optim import adam
-
-    optim = adam(config.learning_rate)
-    return ReBRACPolicy(
-        actor=networks.deterministic_actor(),
-        actor_optim=optim,
-        critic=networks.action_value(layer_norm=config.layer_norm),
-        critic_optim=optim,
-        critic2=networks.action_value(layer_norm=config.layer_norm),
-        critic2_optim=optim,
-        tau=config.tau,
-        gamma=config.gamma,
-        estimation_step=config.n_step,
-        actor_penalty=config.actor_penalty,
-        critic_penalty=config.critic_penalty,
-        policy_noise=config.policy_noise,
-        noise_clip=config.noise_clip,
-        update_actor_freq=config.update_actor_freq,
-        compile=config.compile,
-        **networks.spaces,
-    )
+    actor = networks.deterministic_actor()
+    return networks.policy(actor=actor, actor_optim=networks.optim(), **networks.two(networks.action_value))

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import PENDULUM_SOFT, SoftConfig
-from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt
+from rlfast.experiment.config import PENDULUM_SOFT, EntropyConfig, settings
+from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
-    from rlfast.policy import TQCPolicy
+    from rlfast.policy import BasePolicy
 
 TITLE = "TQC"
 SUMMARY = "truncated quantile critics, for continuous actions"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(SoftConfig):
+@settings("TQCPolicy")
+class Config(EntropyConfig):
     """Truncated quantile critics, for continuous actions."""
 
     ensemble_size: PositiveInt = 5
     """Critics."""
     num_quantiles: PositiveInt = 25
     """Quantiles of the return that each critic gives."""
-    top_quantiles_to_drop_per_net: NonNegativeInt = 2
-    """Quantiles of each critic that targets leave out, the greatest of all critics together."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,26 +33,17 @@ class Config(SoftConfig):
             )
 
 
-PRESETS = {
-    "Pendulum-v1": Config(**PENDULUM_SOFT, updates_per_step=0.25, ensemble_size=2, tau=0.02),
+PRESETS: dict[str, dict[str, Any]] = {
+    "Pendulum-v1": {**PENDULUM_SOFT, "updates_per_step": 0.25, "ensemble_size": 2, "tau": 0.02},
 }
 
 
-def build(config: Config, networks: Networks) -> TQCPolicy:
+def build(networks: Networks) -> BasePolicy:
     """The policy, with an ensemble of critics of quantiles and an actor that gives normal distributions."""
-    from rlfast.policy import TQCPolicy
-    from rlfast.utils.optim import adam
-
-    return TQCPolicy(
-        actor=networks.normal_actor(conditioned_sigma=True),
-        actor_optim=adam(config.learning_rate),
-        critic=networks.action_values_by(config.ensemble_size, values=config.num_quantiles),
-        critic_optim=adam(config.learning_rate),
-        top_quantiles_to_drop_per_net=config.top_quantiles_to_drop_per_net,
-        tau=config.tau,
-        gamma=config.gamma,
-        alpha=config.temperature(networks.action_size),
-        estimation_step=config.n_step,
-        compile=config.compile,
-        **networks.spaces,
+    return networks.policy(
+        actor=networks.normal_actor(),
+        actor_optim=networks.optim(),
+        critic=networks.action_values_by(networks.config.ensemble_size, values=networks.config.num_quantiles),
+        critic_optim=networks.optim(),
+        alpha=networks.alpha(),
     )

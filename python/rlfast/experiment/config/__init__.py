@@ -7,9 +7,9 @@ from rlfast.experiment.config.base import (
     ScalingConfig,
     Schedule,
     flag,
-    hints_of,
     stream_seed,
 )
+from rlfast.experiment.config.declaring import OLD_NAMES, hints_of, renamed, settings
 from rlfast.experiment.config.off_policy import (
     DeterministicConfig,
     EntropyConfig,
@@ -18,7 +18,6 @@ from rlfast.experiment.config.off_policy import (
     OffPolicyConfig,
     QLearningConfig,
     SequenceConfig,
-    SoftConfig,
     TemperatureConfig,
 )
 from rlfast.experiment.config.offline import (
@@ -63,6 +62,7 @@ __all__ = [
     "CATCH_DISTRIBUTIONS",
     "CATCH_REPLAY",
     "CATCH_VALUES",
+    "OLD_NAMES",
     "PENDULUM",
     "PENDULUM_SOFT",
     "Activation",
@@ -86,7 +86,6 @@ __all__ = [
     "ScalingConfig",
     "Schedule",
     "SequenceConfig",
-    "SoftConfig",
     "TemperatureConfig",
     "check_cluster",
     "check_outside",
@@ -95,5 +94,7 @@ __all__ = [
     "hints_of",
     "is_cluster",
     "remember",
+    "renamed",
+    "settings",
     "stream_seed",
 ]

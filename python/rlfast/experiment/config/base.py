@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass, field, fields
-from functools import cache
+from dataclasses import asdict, field, fields
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from rlfast.data.plain_data import summary
+from rlfast.experiment.config.declaring import OLD_NAMES, hints_of, renamed, settings
 from rlfast.functional.schedules import Exponential, Linear
+from rlfast.utils.arguments.settings import Setting
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    UnitFloat,
     validate,
 )
 
@@ -54,7 +54,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class ScalingConfig:
     """The settings of runs that are spread over several processes; see :mod:`rlfast.distributed`."""
 
@@ -82,19 +82,14 @@ class ScalingConfig:
             raise ValueError(f"{named} spreads a run over processes, and --ray says where they are: --ray auto")
 
 
-@cache
-def hints_of(kind: Any) -> dict[str, Any]:
-    """Returns the annotations of all fields by name, which are texts that take longer to read than to check values by.
-
-    :param kind: a class of settings.
-    """
-    hints = get_type_hints(kind, include_extras=True)
-    return {one.name: hints[one.name] for one in fields(kind)}
-
-
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class RunConfig(ScalingConfig):
     """The settings of every run. Annotations define the values that a field accepts."""
+
+    policy: ClassVar[str]
+    """The name of the policy in :mod:`rlfast.policy`, of a run with an algorithm."""
+    policy_settings: ClassVar[tuple[Setting, ...]] = ()
+    """Those of its settings that are fields, by the names of its constructor."""
 
     env: str = "CartPole-v1"
     """Id of the Gymnasium environment. One of your own: MODULE:ID, where importing MODULE registers ID."""
@@ -141,8 +136,6 @@ class RunConfig(ScalingConfig):
     dtype: Literal["float32", "bfloat16"] = "float32"
     """What convolutions compute in; weights and all else are float32. bfloat16 is faster on processors that have
     instructions for it (avx512_bf16, AMX; GPUs), and only there."""
-    compile: bool = False
-    """Whether updates are compiled: faster on long runs, after about ten seconds of compilation."""
     threads: PositiveInt = 1
     """Number of threads of PyTorch; small networks are fastest with one."""
     progress: bool = True
@@ -160,8 +153,6 @@ class RunConfig(ScalingConfig):
     """Schedule of all learning rates: constant; linear to 0 at max_steps; or exponential, see schedule_factor."""
     schedule_factor: PositiveFloat = 0.1
     """What exponential schedules multiply a number by in the course of max_steps."""
-    gamma: UnitFloat = 0.99
-    """Discount factor."""
     batch_size: PositiveInt = 256
     """Number of rows of a gradient step."""
     collect_steps: PositiveInt = 8
@@ -185,6 +176,20 @@ class RunConfig(ScalingConfig):
             raise ValueError("--recurrent needs a size of its memory in --hidden-sizes")
         if self.collect_steps % self.num_envs:
             raise ValueError(f"--collect-steps {self.collect_steps} must be a multiple of --num-envs {self.num_envs}")
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns a setting by its old name.
+
+        :param name: the name, see :data:`~rlfast.experiment.config.declaring.OLD_NAMES`.
+        """
+        if OLD_NAMES.get(name) in type(self).__dataclass_fields__:
+            return getattr(self, OLD_NAMES[name])
+        raise AttributeError(f"{type(self).__qualname__} has no setting {name!r}")
+
+    @property
+    def policy_arguments(self) -> dict[str, Any]:
+        """The arguments of the policy's constructor that are settings."""
+        return {one.name: getattr(self, one.name) for one in self.policy_settings}
 
     def scheduled(self, schedule: Schedule, start: float, env_step: int) -> float:
         """Returns the number after ``env_step`` environment steps that begins at ``start`` and follows a schedule.
@@ -216,8 +221,9 @@ class RunConfig(ScalingConfig):
         """
         try:
             values = dict(json.loads(text))
-            if unknown := values.keys() - {one.name for one in fields(cls)}:
+            if unknown := values.keys() - {one.name for one in fields(cls)} - OLD_NAMES.keys():
                 raise ValueError(f"unknown fields {sorted(unknown)} in a configuration")
-            return cls(**values)
+            now = renamed(cls, values)  # an old name that is left had one value, or no effect
+            return cls(**{name: value for name, value in now.items() if name in cls.__dataclass_fields__})
         except (TypeError, RecursionError) as error:
             raise ValueError(f"not the settings of a run: {summary(error)}") from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rlfast.experiment.config.base import Activation, RunConfig
+from rlfast.experiment.config.declaring import settings
 from rlfast.functional.schedules import Linear
 from rlfast.utils.arguments.validation import (
     FiniteFloat,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlfast.policy import Alpha
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class OffPolicyConfig(RunConfig):
     """The settings of runs that fill a replay buffer and learn from it."""
 
@@ -31,8 +31,6 @@ class OffPolicyConfig(RunConfig):
     orthogonal: bool = False
     """Whether convolutions begin with orthogonal weights, as those of algorithms that learn from roll-outs always do,
     and not with PyTorch's first weights. They learn much sooner from pictures that are nearly empty."""
-    n_step: PositiveInt = 1
-    """Number of rewards summed before bootstrapping."""
     buffer_size: PositiveInt = 1_000_000
     """Number of transitions in the buffer."""
     storage: str = "ram"
@@ -52,19 +50,17 @@ class OffPolicyConfig(RunConfig):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class DeterministicConfig(OffPolicyConfig):
     """The settings of runs with a deterministic actor, which explores by noise."""
 
-    env: str = "Pendulum-v1"
-    num_envs: PositiveInt = 1
+    env = "Pendulum-v1"
+    num_envs = 1
     learning_rate: NonNegativeFloat = 1e-3
     """Adam's step size, of the critics."""
     actor_learning_rate: NonNegativeFloat = 1e-3
     """Adam's step size, of the actor."""
-    collect_steps: PositiveInt = 1
-    tau: UnitFloat = 0.005
-    """How far the target networks move at each step of the actor."""
+    collect_steps = 1
     noise: NonNegativeFloat = 0.1
     """Strength of the noise that explores, where actions reach from -1 to 1: the standard deviation, if it is normal.
     """
@@ -72,14 +68,14 @@ class DeterministicConfig(OffPolicyConfig):
     """The noise that explores. normal: independent at each step; ornstein-uhlenbeck: a process that keeps its direction
     for about seven steps (arXiv:1509.02971, section 7), for goals that must be reached before anything is learned."""
 
-    def exploration_noise(self) -> BaseNoise:
+    def make_noise(self) -> BaseNoise:
         """Returns the noise."""
         from rlfast.exploration import GaussianNoise, OUNoise
 
         return GaussianNoise(sigma=self.noise) if self.noise_process == "normal" else OUNoise(sigma=self.noise, dt=1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class TemperatureConfig(RunConfig):
     """The settings of runs that weigh entropy beside returns."""
 
@@ -92,39 +88,34 @@ class TemperatureConfig(RunConfig):
     alpha_learning_rate: NonNegativeFloat = 3e-4
     """Adam's step size, of the temperature."""
 
-    def temperature(self, action_size: int) -> Alpha:
+    def make_alpha(self, target: float) -> Alpha:
         """Returns the temperature, fixed or learned.
 
-        :param action_size: number of elements of an action.
+        :param target: the target of the entropy, without a ``target_entropy``.
         """
         from rlfast.policy import AutoAlpha, FixedAlpha
         from rlfast.utils.optim import adam
 
         if not self.auto_alpha:
             return FixedAlpha(self.alpha)
-        target = -float(action_size) if self.target_entropy is None else self.target_entropy
-        return AutoAlpha(target, math.log(self.alpha), adam(self.alpha_learning_rate))
+        return AutoAlpha(
+            target if self.target_entropy is None else self.target_entropy,
+            math.log(self.alpha),
+            adam(self.alpha_learning_rate),
+        )
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class EntropyConfig(OffPolicyConfig, TemperatureConfig):
     """The settings of runs that maximise entropy beside returns: soft actor-critic and its variants."""
 
-    env: str = "Pendulum-v1"
-    num_envs: PositiveInt = 1
-    collect_steps: PositiveInt = 1
+    env = "Pendulum-v1"
+    num_envs = 1
+    collect_steps = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoftConfig(EntropyConfig):
-    """The settings of such runs whose critics have target networks."""
-
-    tau: UnitFloat = 0.005
-    """How far the target critics move at each gradient step."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NormalConfig(SoftConfig):
+@settings()
+class NormalConfig(EntropyConfig):
     """The settings of such runs whose actors give normal distributions that can be of several forms."""
 
     log_std: FiniteFloat = 0.0
@@ -135,7 +126,7 @@ class NormalConfig(SoftConfig):
     """Whether means of actions are bounded by a hyperbolic tangent before that of all actions."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class ExplorationConfig(RunConfig):
     """The settings of runs that take random actions with a probability that falls."""
 
@@ -159,21 +150,18 @@ class ExplorationConfig(RunConfig):
         return Linear(self.eps_start, self.eps_end, self.eps_steps)(env_step)
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class QLearningConfig(OffPolicyConfig, ExplorationConfig):
     """The settings of runs that learn values of discrete actions."""
 
-    hidden_sizes: tuple[PositiveInt, ...] = (128, 128)
+    hidden_sizes = (128, 128)
     dueling: bool = False
     """Whether networks have separate streams for state value and advantages (arXiv:1511.06581)."""
-    learning_rate: NonNegativeFloat = 1e-3
-    n_step: PositiveInt = 3
-    double: bool = True
-    """Whether the trained network chooses the action whose value the target network estimates (arXiv:1509.06461)."""
-    target_update_freq: NonNegativeInt = 100
-    """Number of gradient steps between copies to the target network; 0 for no target network."""
-    buffer_size: PositiveInt = 50_000
-    batch_size: PositiveInt = 128
+    learning_rate = 1e-3
+    estimation_step = 3
+    target_update_freq = 100
+    buffer_size = 50_000
+    batch_size = 128
     prioritized: bool = False
     """Whether transitions are sampled in proportion to their temporal difference errors (arXiv:1511.05952)."""
     alpha: NonNegativeFloat = 0.6
@@ -184,8 +172,8 @@ class QLearningConfig(OffPolicyConfig, ExplorationConfig):
     """Exponent of the importance weights once beta_steps have been taken: 1 takes all the bias out (section 3.4)."""
     beta_steps: NonNegativeInt = 100_000
     """Environment steps over which that exponent changes, linearly."""
-    collect_steps: PositiveInt = 64
-    updates_per_step: PositiveFloat = 0.25
+    collect_steps = 64
+    updates_per_step = 0.25
 
     def beta_at(self, env_step: int) -> float:
         """Returns the exponent of the importance weights after ``env_step`` environment steps.
@@ -196,12 +184,10 @@ class QLearningConfig(OffPolicyConfig, ExplorationConfig):
         return Linear(self.beta, self.beta_end, self.beta_steps)(env_step)
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class SequenceConfig(QLearningConfig):
     """The settings of runs that learn values of discrete actions from sequences, by a recurrent network."""
 
-    compile: ClassVar[bool] = False  # type: ignore[misc]
-    """Always False: a recurrent update is no single graph."""
     recurrent: ClassVar[bool] = True  # type: ignore[misc]
     """Always True: a sequence needs a recurrent network."""
     activation: ClassVar[Activation] = "relu"  # type: ignore[misc]
@@ -212,6 +198,6 @@ class SequenceConfig(QLearningConfig):
     """Number of steps before them, which only refresh the stored hidden state."""
     observe: tuple[NonNegativeInt, ...] = ()
     """Indices of the numbers of an observation that the policy sees, such as 0 2. Default: all."""
-    hidden_sizes: tuple[PositiveInt, ...] = (64,)
+    hidden_sizes = (64,)
     batch_size: PositiveInt = 32
     """Number of sequences of a gradient step."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from rlfast.experiment.config.base import RunConfig
+from rlfast.experiment.config.declaring import settings
 from rlfast.utils.arguments.validation import (
-    NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
-    UnitFloat,
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class DataConfig(RunConfig):
     """The settings of runs that learn from data."""
 
@@ -23,7 +21,7 @@ class DataConfig(RunConfig):
     folder of a Minari dataset. It must be given."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class OfflineConfig(DataConfig):
     """The settings of runs that learn from data alone, and meet the environment in tests only."""
 
@@ -47,7 +45,7 @@ class OfflineConfig(DataConfig):
     """Always constant."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class OfflineRewardConfig(OfflineConfig):
     """The settings of offline runs that learn from rewards."""
 
@@ -55,25 +53,20 @@ class OfflineRewardConfig(OfflineConfig):
     """Rewards of the data are multiplied by it; returns of tests are those of the environment."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class OfflineControlConfig(OfflineRewardConfig):
     """The settings of offline runs with continuous actions and target critics."""
 
-    env: str = "Pendulum-v1"
-    tau: UnitFloat = 0.005
-    """Size of the steps of target networks."""
-    n_step: PositiveInt = 1
-    """Number of rewards summed before bootstrapping."""
+    env = "Pendulum-v1"
     layer_norm: bool = False
     """Whether hidden layers of critics are normalized (LayerNorm), which keeps values of unknown actions bounded."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings()
 class OfflineChoiceConfig(OfflineRewardConfig):
     """The settings of offline runs with discrete actions."""
 
-    hidden_sizes: tuple[PositiveInt, ...] = (128, 128)
-    learning_rate: NonNegativeFloat = 1e-3
-    batch_size: PositiveInt = 128
-    target_update_freq: PositiveInt = 100
-    """Number of gradient steps between copies to the target network."""
+    hidden_sizes = (128, 128)
+    learning_rate = 1e-3
+    batch_size = 128
+    target_update_freq = 100

@@ -21,7 +21,7 @@ ATARI_REPLAY = ATARI | {
     "buffer_size": 100_000,
     "start_steps": 320,
     "batch_size": 32,
-    "n_step": 3,
+    "estimation_step": 3,
 }
 """The same for algorithms with a replay buffer."""
 ATARI_VALUES = ATARI_REPLAY | {
@@ -53,12 +53,12 @@ CATCH_REPLAY = CATCH | {
     "buffer_size": 10_000,
     "learning_rate": 1e-3,
     "batch_size": 32,
-    "n_step": 6,
+    "estimation_step": 6,
 }
 """The same for algorithms with a replay buffer."""
-CATCH_VALUES = CATCH_REPLAY | {"target_update_freq": 100, "eps_steps": 2_000, "double": False}
+CATCH_VALUES = CATCH_REPLAY | {"target_update_freq": 100, "eps_steps": 2_000, "is_double": False}
 """The same for algorithms that learn values of actions."""
-CATCH_DISTRIBUTIONS = CATCH_VALUES | {"max_steps": 40_000, "n_step": 3}
+CATCH_DISTRIBUTIONS = CATCH_VALUES | {"max_steps": 40_000, "estimation_step": 3}
 """The same for algorithms that learn distributions of returns."""
 PENDULUM: dict[str, Any] = {
     "stop_return": -200.0,

@@ -48,37 +48,41 @@ class NetworkBase:
         act_space: gym.Space[Any],
         data: ReplayBuffer | None = None,
     ) -> None:
-        self.data = data
-        self._config, self._title = config, title
-        self._activation = ACTIVATIONS[getattr(config, "activation", "relu")]
+        self.config, self.data = config, data
+        self._title = title
+        self._activation = ACTIVATIONS[self._chosen("activation", "relu")]
         self._obs_space, self._act_space = _without_mask(obs_space, act_space), act_space
 
+    def _chosen(self, name: str, usual: Any = False) -> Any:
+        """Returns a setting, or ``usual`` for an algorithm that does not have it."""
+        return getattr(self.config, name, usual)
+
     def _refuse_setting(self, flag: str) -> None:
-        if getattr(self._config, flag, False):
+        if self._chosen(flag):
             raise ValueError(f"--{flag} cannot be had with {self._title}: leave it out")
 
     def _space_error(self, what: str, space: gym.Space[Any]) -> ValueError:
-        return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")
+        return ValueError(f"{self._title} needs {what}, and those of {self.config.env} are {space}")
 
     def _vector_size(self) -> int:
         if not isinstance(self._obs_space, spaces.Box) or is_image(self._obs_space):
             raise self._space_error("observations that are vectors", self._obs_space)
-        if not self._config.hidden_sizes:
+        if not self.config.hidden_sizes:
             raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
         return size_of(self._obs_space.shape)
 
     def _net(self, size: Any, **more: Any) -> Net:
-        usual: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes, "activation": self._activation}
+        usual: dict[str, Any] = {"hidden_sizes": self.config.hidden_sizes, "activation": self._activation}
         return Net(size, **usual | more)
 
     def _recurrent(self, size: Any, outputs: int, **options: Any) -> Recurrent:
-        units = self._config.hidden_sizes[-1]
+        units = self.config.hidden_sizes[-1]
         return Recurrent(1, size, outputs, hidden_layer_size=units, **options)
 
     def _body(self, size: Any, **options: Any) -> nn.Module:
         """Returns a network of features for an actor's head."""
-        if self._config.recurrent:
-            return self._recurrent(size, self._config.hidden_sizes[-1])
+        if self.config.recurrent:
+            return self._recurrent(size, self.config.hidden_sizes[-1])
         return self._net(size, **options)
 
     def _encoder(self) -> Encoder | None:
@@ -91,8 +95,8 @@ class NetworkBase:
             raise self._space_error("observations that are arrays, numbers or dicts of these", space) from None
 
     def _convolutions(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"channels": self._config.channels, "dtype": getattr(torch, self._config.dtype)}
-        if getattr(self._config, "orthogonal", False):
+        given: dict[str, Any] = {"channels": self.config.channels, "dtype": getattr(torch, self.config.dtype)}
+        if self._chosen("orthogonal"):
             given["layer_init"] = layer_init
         return given
 
@@ -100,7 +104,7 @@ class NetworkBase:
         """Returns a head on observations that are vectors, or on encoded observations."""
         encoder = self._encoder()
         net = head(self._obs_space.shape) if encoder is None else Encoded(encoder, head(encoder.output_dim))
-        return net.to(self._config.device)
+        return net.to(self.config.device)
 
 
 def _without_mask(obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> gym.Space[Any]:

@@ -51,23 +51,18 @@ class ContinuousNetworks(NetworkBase):
         shape = self._box().shape
         return self._over_encoder(lambda size: continuous.Actor(self._body(size), shape))
 
-    def normal_actor(
-        self,
-        *,
-        conditioned_sigma: bool,
-        log_std: float = 0.0,
-        linear_layer: TLinearLayer = nn.Linear,
-        bounded: bool = False,
-    ) -> nn.Module:
+    def normal_actor(self, *, linear_layer: TLinearLayer = nn.Linear, **chosen: float) -> nn.Module:
         """Returns an actor of means and standard deviations, ``(obs, state) -> (([B, size], [B, size]), state)``.
 
-        :param conditioned_sigma: whether standard deviations depend on the observation.
-        :param log_std: first logarithm of standard deviations that do not.
         :param linear_layer: makes a hidden layer from its two sizes; not used with ``recurrent``.
-        :param bounded: whether means are in [-1, 1].
+        :param chosen: values in place of those of the settings: ``conditioned_sigma``, whether standard deviations
+            depend on the observation (True for an algorithm without the setting); ``log_std``, the first logarithm of
+            those that do not; ``bounded``, whether means are in [-1, 1].
         :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
+        usual = {"conditioned_sigma": True, "log_std": 0.0, "bounded": False}
+        conditioned_sigma, log_std, bounded = (chosen.get(name, self._chosen(name, usual[name])) for name in usual)
 
         def head(size: Any) -> nn.Module:
             body = self._body(size, linear_layer=linear_layer)
@@ -78,13 +73,12 @@ class ContinuousNetworks(NetworkBase):
 
         return self._over_encoder(head)
 
-    def action_value(self, *, layer_norm: bool = False) -> nn.Module:
+    def action_value(self) -> nn.Module:
         """Returns a network for the value of a continuous action, ``(obs, act) -> [B, 1]``, never recurrent.
 
-        :param layer_norm: whether hidden layers are normalized. Default: False.
         :raises ValueError: if actions are not continuous.
         """
-        norm_layer = nn.LayerNorm if layer_norm else None
+        norm_layer = nn.LayerNorm if self._chosen("layer_norm") else None
         options: dict[str, Any] = {"action_shape": self._box().shape, "concat": True, "norm_layer": norm_layer}
         return self._over_encoder(lambda size: continuous.Critic(self._net(size, **options)))
 
@@ -108,7 +102,7 @@ class ContinuousNetworks(NetworkBase):
         """
         shape = self._box().shape
         hidden, last = partial(hidden_layer, number), partial(last_layer, number)
-        sizes = self._config.hidden_sizes if hidden_sizes is None else hidden_sizes
+        sizes = self.config.hidden_sizes if hidden_sizes is None else hidden_sizes
         return self._over_encoder(
             lambda size: continuous.Critic(
                 self._net(size, action_shape=shape, concat=True, linear_layer=hidden, hidden_sizes=sizes),
@@ -129,7 +123,7 @@ class ContinuousNetworks(NetworkBase):
             raise ValueError(f"--choices must be at least 2, got {choices}")
         self._refuse_setting("dueling")
         self._refuse_setting("recurrent")
-        dimensions, sizes = self.action_size, [*self._config.hidden_sizes]
+        dimensions, sizes = self.action_size, [*self.config.hidden_sizes]
         return self._over_encoder(
             lambda size: BranchingNet(size, dimensions, choices, sizes, activation=self._activation)
         )
@@ -140,9 +134,9 @@ class ContinuousNetworks(NetworkBase):
         :param latent_dim: number of latent numbers.
         :raises ValueError: if observations are no vectors, or actions are not continuous.
         """
-        obs, act, sizes = self._vector_size(), self.action_size, self._config.hidden_sizes
+        obs, act, sizes = self._vector_size(), self.action_size, self.config.hidden_sizes
         encoder, decoder = MLP(obs + act, 0, sizes), MLP(obs + latent_dim, act, sizes)
-        return VAE(encoder, decoder, sizes[-1], latent_dim, 1.0).to(self._config.device)
+        return VAE(encoder, decoder, sizes[-1], latent_dim, 1.0).to(self.config.device)
 
     def perturbation(self, phi: float) -> Perturbation:
         """Returns a network that moves continuous actions.
@@ -151,4 +145,4 @@ class ContinuousNetworks(NetworkBase):
         :raises ValueError: if observations are no vectors, or actions are not continuous.
         """
         net = self._net(self._vector_size() + self.action_size, action_shape=self.action_size)
-        return Perturbation(net, 1.0, phi=phi).to(self._config.device)
+        return Perturbation(net, 1.0, phi=phi).to(self.config.device)

@@ -30,31 +30,30 @@ class DiscreteNetworks(NetworkBase):
     def action_values(
         self,
         *,
-        dueling: bool = False,
         atoms: int = 1,
         softmax: bool = False,
         linear_layer: Callable[[int, int], nn.Module] = nn.Linear,
-        norm_layer: type[nn.Module] | None = None,
     ) -> nn.Module:
         """Returns a network for values of discrete actions, ``(obs, state) -> ([B, actions], state)``.
 
-        :param dueling: whether it has separate streams for state value and advantages.
+        It is dueling, or has layers that are normalized, by settings.
+
         :param atoms: number of outputs for each action; more than 1 gives ``[B, actions, atoms]``.
         :param softmax: whether the outputs of an action are probabilities.
         :param linear_layer: makes the layers of the streams, or all layers without streams.
-        :param norm_layer: normalizes each hidden layer. Default: none.
         :raises ValueError: if actions are not discrete, or a recurrent network should have atoms or be normalized.
         """
-        actions = self.actions
-        if norm_layer is not None and self._config.recurrent:
+        actions, dueling = self.actions, self._chosen("dueling")
+        norm_layer = nn.LayerNorm if self._chosen("layer_norm") else None
+        if norm_layer is not None and self.config.recurrent:
             raise ValueError("--layer-norm and --recurrent cannot be had together: say --no-layer-norm")
-        if atoms > 1 and self._config.recurrent:
+        if atoms > 1 and self.config.recurrent:
             raise ValueError(f"--recurrent cannot be had with {self._title}: leave it out")
-        stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:], "linear_layer": linear_layer}
+        stream: dict[str, Any] = {"hidden_sizes": self.config.hidden_sizes[-1:], "linear_layer": linear_layer}
         return self._over_encoder(
             lambda size: (
                 self._recurrent(size, actions, dueling_param=(stream, stream) if dueling else None)
-                if self._config.recurrent
+                if self.config.recurrent
                 else self._net(
                     size,
                     action_shape=actions,
@@ -72,10 +71,10 @@ class DiscreteNetworks(NetworkBase):
 
         :raises ValueError: there is no hidden layer, or the network shall be dueling.
         """
-        if not self._config.hidden_sizes:
+        if not self.config.hidden_sizes:
             raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
         self._refuse_setting("dueling")
-        return self._over_encoder(self._body), self._config.hidden_sizes[-1]
+        return self._over_encoder(self._body), self.config.hidden_sizes[-1]
 
     def choice_actor(self) -> nn.Module:
         """Returns an actor of logits of discrete actions, ``(obs, state) -> ([B, actions], state)``.
@@ -105,4 +104,4 @@ class DiscreteNetworks(NetworkBase):
     def _choices(self, head: Callable[..., nn.Module], **options: Any) -> nn.Module:
         """Returns a head on features."""
         features, size = self.features()
-        return head(features, preprocess_net_output_dim=size, device=self._config.device, **options)
+        return head(features, preprocess_net_output_dim=size, device=self.config.device, **options)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
@@ -13,16 +14,19 @@ from rlfast.experiment.networks.continuous import ContinuousNetworks
 from rlfast.experiment.networks.discrete import DiscreteNetworks
 from rlfast.experiment.networks.encoder import Encoded
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
+from rlfast.utils.arguments.settings import settings_of
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.atari import layer_init
 from rlfast.utils.net.common import MLP
+from rlfast.utils.optim import adam
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rlfast.experiment.config import TemperatureConfig
+    from rlfast.policy import Alpha, BasePolicy
     from rlfast.policy.rollout import TDistFn
-
-P = TypeVar("P")
+    from rlfast.utils.optim import OptimizerFactory
 
 
 class Networks(DiscreteNetworks, ContinuousNetworks):
@@ -40,22 +44,45 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
     """
 
     @property
-    def spaces(self) -> dict[str, Any]:
-        """The spaces, as arguments of a policy."""
-        return {"action_space": self._act_space, "observation_space": self._obs_space}
-
-    @property
     def continuous(self) -> bool:
         """Whether the action space is a Box."""
         return isinstance(self._act_space, spaces.Box)
 
-    def policy(self, kind: Callable[..., P], **arguments: Any) -> P:
-        """Returns a policy.
+    def policy(self, **parts: Any) -> BasePolicy:
+        """Returns the policy, with the spaces and with all settings that its constructor has.
 
-        :param kind: its class.
-        :param arguments: those of its constructor, without the spaces.
+        :param parts: the other arguments: networks, optimizers and what else is no setting.
         """
-        return kind(**arguments, **self.spaces)
+        name = self.config.policy
+        given = {"action_space": self._act_space, "observation_space": self._obs_space, **self.config.policy_arguments}
+        if any(one.name == "action_scaling" for one in settings_of(f"rlfast.policy.{name}")):
+            given["action_scaling"] = self.continuous
+        policy: BasePolicy = getattr(import_module("rlfast.policy"), name)(**given | parts)
+        return policy
+
+    def adam(self, learning_rate: float, **options: Any) -> OptimizerFactory:
+        """Returns a factory of optimizers; see :func:`~rlfast.utils.optim.adam`.
+
+        :param learning_rate: the learning rate.
+        :param options: other arguments of Adam.
+        """
+        return adam(learning_rate, **options)
+
+    def optim(self) -> OptimizerFactory:
+        """Returns a factory of optimizers with the ``learning_rate`` of the settings, and their ``adam_eps``."""
+        eps = self._chosen("adam_eps", None)
+        return adam(self.config.learning_rate, **{} if eps is None else {"eps": eps})
+
+    def alpha(self) -> Alpha:
+        """Returns the temperature of the settings, for continuous actions."""
+        return cast("TemperatureConfig", self.config).make_alpha(-float(self.action_size))
+
+    def two(self, critic: Callable[[], nn.Module]) -> dict[str, Any]:
+        """Returns two critics and their optimizers, by the names that policies have for them.
+
+        :param critic: makes one.
+        """
+        return {"critic": critic(), "critic_optim": self.optim(), "critic2": critic(), "critic2_optim": self.optim()}
 
     def initialize(self, actor: nn.Module, *critics: nn.Module) -> None:
         """Initializes networks by :func:`initialize_orthogonally`.
@@ -65,18 +92,14 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
         """
         initialize_orthogonally(actor, *critics)
 
-    def actor(self, *, log_std: float) -> tuple[nn.Module, TDistFn]:
+    def actor(self) -> tuple[nn.Module, TDistFn]:
         """Returns an actor of parameters of a distribution over actions, and the class of the distribution.
 
-        :param log_std: see :meth:`normal_actor`.
         :raises ValueError: if there is no distribution for the action space.
         """
         space = self._act_space
         if isinstance(space, spaces.Box) and len(space.shape) == 1:
-            options: dict[str, Any] = {
-                name: getattr(self._config, name, False) for name in ("conditioned_sigma", "bounded")
-            }
-            return self.normal_actor(log_std=log_std, **options), DiagonalNormal
+            return self.normal_actor(), DiagonalNormal
         choices: list[int] = []
         if isinstance(space, spaces.Discrete):
             choices = [int(space.n)]
@@ -87,23 +110,23 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
         actor = self._over_encoder(lambda size: discrete.Actor(self._body(size), sum(choices), softmax_output=False))
         return actor, Categorical if isinstance(space, spaces.Discrete) else partial(MultiCategorical, nvec=choices)
 
-    def actor_critic(self, *, log_std: float, shared: bool) -> tuple[nn.Module, TDistFn, nn.Module]:
+    def actor_critic(self) -> tuple[nn.Module, TDistFn, nn.Module]:
         """Returns an actor, the class of its distribution, and a critic, with orthogonal first weights.
 
-        :param log_std: see :meth:`normal_actor`.
-        :param shared: whether the critic is one layer on the features of the actor: what encodes observations and the
-            hidden layers are in both. The networks are separate otherwise.
+        With ``shared_features``, the critic is one layer on the features of the actor: what encodes observations and
+        the hidden layers are in both. The networks are separate otherwise.
+
         :raises ValueError: if there is no distribution for the action space.
         """
-        if not shared:
+        if not self._chosen("shared_features"):
             critic = self.state_value()
-            actor, dist_fn = self.actor(log_std=log_std)
+            actor, dist_fn = self.actor()
         else:
-            actor, dist_fn = self.actor(log_std=log_std)
+            actor, dist_fn = self.actor()
             head: Any = actor.net if isinstance(actor, Encoded) else actor
             critic = discrete.Critic(head.preprocess)
             critic = Encoded(actor.encoder, critic) if isinstance(actor, Encoded) else critic
-            critic = critic.to(self._config.device)
+            critic = critic.to(self.config.device)
         self.initialize(actor, critic)
         return actor, dist_fn, critic
 
@@ -117,7 +140,7 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
         :raises ValueError: if observations are no vectors.
         """
         act = self.action_size if self.continuous else self.actions
-        return MLP(self._vector_size() + act, 1, self._config.hidden_sizes, activation=nn.Tanh).to(self._config.device)
+        return MLP(self._vector_size() + act, 1, self.config.hidden_sizes, activation=nn.Tanh).to(self.config.device)
 
 
 def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:

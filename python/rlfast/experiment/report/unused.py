@@ -54,8 +54,6 @@ def _unread(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, 
             yield ("activation",), "a recurrent network has no other hidden layers"
     if isinstance(config, TemperatureConfig) and not config.auto_alpha:
         yield ("target_entropy", "alpha_learning_rate"), "the temperature is not learned, by --no-auto-alpha"
-    if algorithm_of(config).name == "il":
-        yield ("gamma",), "imitation knows no returns"
 
 
 def _unread_by_actor(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, ...], str]]:
