@@ -41,6 +41,7 @@ from rlfast.highlevel.params.policy_params import (
     DiscreteSACParams,
     DQNParams,
     PPOParams,
+    REDQParams,
     SACParams,
     TD3Params,
 )
@@ -227,6 +228,7 @@ def test_callbacks_are_called(config, sampling, cart_pole):
         (SACParams, ["tau", "gamma", "alpha", "estimation_step", "deterministic_eval"]),
         (DiscreteSACParams, ["tau", "gamma", "alpha", "estimation_step"]),
         (DDPGParams, ["tau", "gamma", "estimation_step"]),
+        (REDQParams, ["ensemble_size", "subset_size", "alpha", "actor_delay", "deterministic_eval", "target_mode"]),
         (TD3Params, ["tau", "gamma", "policy_noise", "noise_clip", "update_actor_freq", "estimation_step"]),
     ],
 )

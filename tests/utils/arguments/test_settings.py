@@ -82,9 +82,11 @@ def test_options_continue_with_the_next_class(house):
     steps = Setting("steps", PositiveInt, 1, "How many.")
     gamma = Setting("gamma", UnitFloat, 0.9, "Discount, gamma, in [0, 1].")
     mode = Setting("mode", Literal["a", "b"], "a", '"a" or "b"; see Options.')
-    others = (Setting("low", float, -1.0, "Lowest."), Setting("texts", tuple[str, ...], (), ""))
+    device, scaled = Setting("device", str, "cpu", "Has no effect."), Setting("scaled", bool, False, "Must be False.")
+    others = (device, scaled, Setting("low", float, -1.0, "Lowest."), Setting("texts", tuple[str, ...], (), ""))
     for name in ("house.Child", "house.child.Child", "house.child.Grandchild"):
         assert settings_of(name) == (steps, gamma, mode, *others)
+    assert [one.has_effect for one in (mode, device, scaled)] == [True, False, False]
 
 
 def test_constructor_without_options_is_the_last(house):

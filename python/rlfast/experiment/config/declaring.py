@@ -77,7 +77,7 @@ def settings(policy: str | None = None, *, without: Sequence[str] = ()) -> Calla
             inherited |= hints_of(base) if is_dataclass(base) else {}
         added = {name: hint for name, hint in inherited.items() if name in vars(kind) and name not in own}
         if policy is not None:
-            found = settings_of(f"rlfast.policy.{policy}")
+            found = [one for one in settings_of(f"rlfast.policy.{policy}") if one.has_effect]
             left_out = {*without, *DECIDED}
             for one in found:
                 if one.name in own or one.name in inherited:

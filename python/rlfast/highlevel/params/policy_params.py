@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import torch
 
@@ -14,11 +14,12 @@ from rlfast.highlevel.module.module_opt import ModuleOpt
 from rlfast.highlevel.optim import OptimizerFactory
 from rlfast.highlevel.params.alpha import AutoAlphaFactory
 from rlfast.highlevel.params.dist_fn import DistributionFunctionFactory, DistributionFunctionFactoryDefault
-from rlfast.highlevel.params.env_param import EnvValueFactory, FloatEnvValueFactory
+from rlfast.highlevel.params.env_param import EnvValueFactory
 from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactory
 from rlfast.highlevel.params.noise import NoiseFactory
 from rlfast.policy.modelfree.pg import TDistributionFunction
 from rlfast.utils import MultipleLRSchedulers
+from rlfast.utils.arguments.settings import settings_of
 from rlfast.utils.string import ToStringMixin
 
 
@@ -238,12 +239,29 @@ class GetParamTransformersProtocol(Protocol):
     def _get_param_transformers(self) -> list[ParamTransformer]: ...
 
 
-@dataclass_transform()
 class _Settings:
-    """Makes subclasses dataclasses."""
+    """Makes subclasses dataclasses of their own settings and of those of a policy, in Tianshou's order.
 
-    def __init_subclass__(cls) -> None:
+    ``only`` some of the policy's settings are taken; those of ``first`` stand before the others.
+    """
+
+    def __init_subclass__(
+        cls, policy: str | None = None, only: Sequence[str] | None = None, first: Sequence[str] = ()
+    ) -> None:
+        found = {} if policy is None else {one.name: one for one in settings_of(f"rlfast.policy.{policy}")}
+        found = {name: one for name, one in found.items() if name != "compile" and (only is None or name in only)}
+        for name in found.keys() - cls.__annotations__.keys():
+            setattr(cls, name, getattr(cls, name, found[name].default))
+        hints = {name: one.hint for name, one in found.items()} | cls.__annotations__
+        cls.__annotations__ = {name: hints[name] for name in first} | hints
         dataclass(cls)
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+        def __init__(self, **settings: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class Params(_Settings, ToStringMixin):
@@ -307,12 +325,10 @@ class ParamsMixinActorAndDualCritics(_Settings):
     critic2_lr_scheduler_factory: LRSchedulerFactory | None = None
 
 
-class ParamsMixinActionScaling(_Settings):
-    """How actions get to the environment."""
+class ParamsMixinActionScaling(_Settings, policy="DDPGPolicy", only=("action_scaling", "action_bound_method")):
+    """How actions get to the environment: scaled by default if they are continuous."""
 
-    action_scaling: bool | Literal["default"] = "default"
-    """Whether actions in [-1, 1] are scaled to the action space; "default" for whether they are continuous."""
-    action_bound_method: Literal["clip", "tanh"] | None = "clip"
+    action_scaling = "default"
 
 
 class ParamsMixinExplorationNoise(_Settings):
@@ -321,19 +337,13 @@ class ParamsMixinExplorationNoise(_Settings):
     exploration_noise: BaseNoise | Literal["default"] | NoiseFactory | None = None
 
 
-class ParamsMixinGeneralAdvantageEstimation(_Settings):
+class ParamsMixinGeneralAdvantageEstimation(_Settings, policy="A2CPolicy", only=("gae_lambda", "max_batchsize")):
     """Estimation of advantages."""
 
-    gae_lambda: float = 0.95
-    max_batchsize: int = 256
 
-
-class PGParams(Params, ParamsMixinActionScaling, ParamsMixinLearningRateWithScheduler):
+class PGParams(Params, ParamsMixinActionScaling, ParamsMixinLearningRateWithScheduler, policy="PGPolicy"):
     """The settings of :class:`rlfast.policy.PGPolicy`."""
 
-    discount_factor: float = 0.99
-    reward_normalization: bool = False
-    deterministic_eval: bool = False
     dist_fn: TDistributionFunction | DistributionFunctionFactory | Literal["default"] = "default"
     """Makes distributions from what the actor gives; "default" for the usual one of the actions."""
 
@@ -341,103 +351,72 @@ class PGParams(Params, ParamsMixinActionScaling, ParamsMixinLearningRateWithSche
         vars(self).update({"dist_fn": "default"} | state)
 
 
-class A2CParams(PGParams, ParamsMixinGeneralAdvantageEstimation):
+class A2CParams(PGParams, ParamsMixinGeneralAdvantageEstimation, policy="A2CPolicy"):
     """The settings of :class:`rlfast.policy.A2CPolicy`."""
 
-    vf_coef: float = 0.5
-    ent_coef: float = 0.01
-    max_grad_norm: float | None = None
 
-
-class PPOParams(A2CParams):
+class PPOParams(A2CParams, policy="PPOPolicy"):
     """The settings of :class:`rlfast.policy.PPOPolicy`."""
 
-    eps_clip: float = 0.2
-    dual_clip: float | None = None
-    value_clip: bool = False
-    advantage_normalization: bool = True
-    recompute_advantage: bool = False
 
-
-class NPGParams(PGParams, ParamsMixinGeneralAdvantageEstimation):
+class NPGParams(PGParams, ParamsMixinGeneralAdvantageEstimation, policy="NPGPolicy"):
     """The settings of :class:`rlfast.policy.NPGPolicy`."""
 
-    optim_critic_iters: int = 5
-    actor_step_size: float = 0.5
-    advantage_normalization: bool = True
 
-
-class TRPOParams(NPGParams):
+class TRPOParams(NPGParams, policy="TRPOPolicy"):
     """The settings of :class:`rlfast.policy.TRPOPolicy`."""
 
-    max_kl: float = 0.01
-    backtrack_coeff: float = 0.8
-    max_backtracks: int = 10
 
-
-class _TargetParams(Params):
-    tau: float = 0.005
-    gamma: float = 0.99
-
-
-class _SACParams(_TargetParams, ParamsMixinActorAndDualCritics):
-    alpha: float | AutoAlphaFactory = 0.2
-    estimation_step: int = 1
-
-
-class SACParams(_SACParams, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
+class SACParams(
+    Params,
+    ParamsMixinActorAndDualCritics,
+    ParamsMixinExplorationNoise,
+    ParamsMixinActionScaling,
+    policy="SACPolicy",
+    first=("tau", "gamma", "alpha"),
+):
     """The settings of :class:`rlfast.policy.SACPolicy`."""
 
-    deterministic_eval: bool = True
+    alpha: float | AutoAlphaFactory = 0.2
 
 
-class DiscreteSACParams(_SACParams):
+class DiscreteSACParams(
+    Params, ParamsMixinActorAndDualCritics, policy="DiscreteSACPolicy", first=("tau", "gamma", "alpha")
+):
     """The settings of :class:`rlfast.policy.DiscreteSACPolicy`."""
 
+    alpha: float | AutoAlphaFactory = 0.2
 
-class DQNParams(Params, ParamsMixinLearningRateWithScheduler):
+
+class DQNParams(Params, ParamsMixinLearningRateWithScheduler, policy="DQNPolicy"):
     """The settings of :class:`rlfast.policy.DQNPolicy`."""
 
-    discount_factor: float = 0.99
-    estimation_step: int = 1
-    target_update_freq: int = 0
-    reward_normalization: bool = False
-    is_double: bool = True
-    clip_loss_grad: bool = False
 
-
-class IQNParams(DQNParams):
+class IQNParams(DQNParams, policy="IQNPolicy"):
     """The settings of :class:`rlfast.policy.IQNPolicy` and of its network."""
 
-    sample_size: int = 32
-    online_sample_size: int = 8
-    target_sample_size: int = 8
-    num_quantiles: int = 200
     hidden_sizes: Sequence[int] = ()
     num_cosines: int = 64
 
 
-class DDPGParams(_TargetParams, ParamsMixinActorAndCritic, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
+class DDPGParams(
+    Params, ParamsMixinActorAndCritic, ParamsMixinExplorationNoise, ParamsMixinActionScaling, policy="DDPGPolicy"
+):
     """The settings of :class:`rlfast.policy.DDPGPolicy`."""
 
-    estimation_step: int = 1
 
-
-class REDQParams(DDPGParams):
+class REDQParams(DDPGParams, policy="REDQPolicy", first=("ensemble_size", "subset_size", "alpha")):
     """The settings of :class:`rlfast.policy.REDQPolicy`."""
 
-    ensemble_size: int = 10
-    subset_size: int = 2
     alpha: float | AutoAlphaFactory = 0.2
-    actor_delay: int = 20
-    deterministic_eval: bool = True
-    target_mode: Literal["mean", "min"] = "min"
 
 
-class TD3Params(_TargetParams, ParamsMixinActorAndDualCritics, ParamsMixinExplorationNoise, ParamsMixinActionScaling):
-    """The settings of :class:`rlfast.policy.TD3Policy`."""
-
-    policy_noise: float | FloatEnvValueFactory[Any] = 0.2
-    noise_clip: float | FloatEnvValueFactory[Any] = 0.5
-    update_actor_freq: int = 2
-    estimation_step: int = 1
+class TD3Params(
+    Params,
+    ParamsMixinActorAndDualCritics,
+    ParamsMixinExplorationNoise,
+    ParamsMixinActionScaling,
+    policy="TD3Policy",
+    first=("tau", "gamma", "policy_noise", "noise_clip"),
+):
+    """The settings of :class:`rlfast.policy.TD3Policy`; ``policy_noise`` and ``noise_clip`` may be factories, too."""

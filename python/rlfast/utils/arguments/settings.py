@@ -53,14 +53,18 @@ class Setting:
     default: Any
     help: str
 
+    @property
+    def has_effect(self) -> bool:
+        """Whether its description does not begin with "has no effect" or "must be"."""
+        return not self.help.startswith(("Has no effect", "Must be"))
+
 
 @cache
 def settings_of(kind: type | str) -> tuple[Setting, ...]:
     """Return the settings of a class, those of the class itself before those of its bases.
 
     Where a constructor has ``**options``, the settings of the next class in the MRO follow. The nearest declaration
-    counts, and the nearest docstring with ``:param NAME:``. A parameter whose description begins with "has no effect"
-    or "must be" is not a setting.
+    counts, and the nearest docstring with ``:param NAME:``.
 
     :param kind: the class, or its full name, such as ``"rlfast.policy.PPOPolicy"``.
     :raises ValueError: if there is no such class, or the default of a setting is not a literal.
@@ -80,7 +84,7 @@ def settings_of(kind: type | str) -> tuple[Setting, ...]:
         if (hint := _hint(argument.annotation)) is not None:
             value = REQUIRED if default is None else ast.literal_eval(default)
             found.append(Setting(name, hint, value, _description(mro, name)))
-    return tuple(one for one in found if not one.help.startswith(("Has no effect", "Must be")))
+    return tuple(found)
 
 
 def _parameters(arguments: ast.arguments) -> dict[str, tuple[ast.arg, ast.expr | None]]:
