@@ -79,8 +79,8 @@ def setting():
 
 
 @pytest.fixture
-def arguments(setting):
-    """The arguments of an off-policy trainer, with some of them replaced."""
+def shared_arguments(setting):
+    """The arguments that all trainers use, with some of them replaced."""
 
     def make(**changes):
         own = {key: changes.pop(key) for key in ("length", "test_reward") if key in changes}
@@ -94,7 +94,6 @@ def arguments(setting):
             "step_per_epoch": 20,
             "step_per_collect": 4,
             "episode_per_test": 2,
-            "update_per_step": 0.5,
             "logger": parts.logger,
             "verbose": False,
             "show_progress": False,
@@ -102,3 +101,9 @@ def arguments(setting):
         return parts, given
 
     return make
+
+
+@pytest.fixture
+def arguments(shared_arguments):
+    """The arguments of an off-policy trainer, with some of them replaced."""
+    return lambda **changes: shared_arguments(**{"update_per_step": 0.5} | changes)

@@ -10,7 +10,7 @@ import pytest
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
 from rlfast.policy import TrainingStats
-from rlfast.trainer import OfflineTrainer, OffpolicyTrainer
+from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.trainer._params import Hooks
 from scripted import Scripted
 
@@ -433,8 +433,8 @@ def test_the_length_of_a_run(arguments, options, length):
     ("options", "length"),
     [({}, 40), ({"max_step": 64}, 16), ({"max_step": 65}, 17), ({"batch_size": None, "max_step": 64}, 2)],
 )
-def test_the_length_of_an_offline_run_is_in_gradient_steps(arguments, options, length):
-    parts, given = arguments(max_epoch=2, **{"batch_size": 4} | options)
+def test_the_length_of_an_offline_run_is_in_gradient_steps(shared_arguments, options, length):
+    parts, given = shared_arguments(max_epoch=2, **{"batch_size": 4} | options)
     given |= {"train_collector": None, "buffer": parts.train_collector.buffer}
     parts.train_collector.collect(n_step=32)
     trainer = OfflineTrainer(**given)
@@ -592,3 +592,27 @@ def test_errors_of_the_schedule_are_whole_sentences(arguments):
         with pytest.raises(ValueError, match=r".") as error:
             OffpolicyTrainer(**given | changes)
         assert str(error.value) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "ignored"),
+    [
+        (OnpolicyTrainer, {"repeat_per_collect": 1, "update_per_step": 0.5}, ["update_per_step=0.5"]),
+        (OnpolicyTrainer, {"repeat_per_collect": 1, "prefetch": True}, ["prefetch=True"]),
+        (OffpolicyTrainer, {"repeat_per_collect": 2, "update_per_step": 0.5}, ["repeat_per_collect=2"]),
+        (
+            OfflineTrainer,
+            {"repeat_per_collect": 2, "update_per_step": 2},
+            ["repeat_per_collect=2", "update_per_step=2"],
+        ),
+        (OffpolicyTrainer, {"repeat_per_collect": None, "prefetch": True}, []),
+    ],
+)
+def test_trainer_warns_of_options_it_ignores(kind, given, ignored, shared_arguments):
+    parts, others = shared_arguments()
+    parts.train_collector.collect(n_step=4)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        kind(**others, **given, buffer=parts.train_collector.buffer)
+    assert [str(one.message) for one in shown] == [f"{kind.__name__} ignores {one}: remove it" for one in ignored]
+    assert {one.filename for one in shown} <= {__file__}

@@ -106,7 +106,7 @@ def filled(rows=6):
     return buffer
 
 
-def test_a_buffer_of_no_class_of_ours_will_do(arguments):
+def test_a_buffer_of_no_class_of_ours_will_do(shared_arguments):
     class Rows:
         def __init__(self):
             self.rows = filled()
@@ -117,7 +117,7 @@ def test_a_buffer_of_no_class_of_ours_will_do(arguments):
         def sample(self, batch_size):
             return self.rows.sample(batch_size)
 
-    parts, given = arguments(train_collector=None, step_per_collect=None, max_epoch=1, buffer=Rows())
+    parts, given = shared_arguments(train_collector=None, step_per_collect=None, max_epoch=1, buffer=Rows())
     OfflineTrainer(**given).run()
     assert len(parts.policy.updates) == 20
 
@@ -253,7 +253,7 @@ def test_a_trainer_may_count_its_gradient_steps_itself(arguments):
     assert [(step, data["loss"]) for step, data in parts.logger.of("log_update_data")] == [(7, 1.0), (14, 2.0)]
 
 
-def test_steps_of_trainers_say_whether_to_stop(arguments):
+def test_steps_of_trainers_say_whether_to_stop(shared_arguments):
     class Impatient(OnpolicyTrainer):
         def train_step(self):
             stats, stop = super().train_step()
@@ -264,7 +264,7 @@ def test_steps_of_trainers_say_whether_to_stop(arguments):
             self.tested = stats.returns.tolist(), stop
             return stats, stop
 
-    parts, given = arguments(repeat_per_collect=1, step_per_epoch=8)
+    parts, given = shared_arguments(repeat_per_collect=1, step_per_epoch=8)
     trainer = Impatient(**given)
     assert [epoch.epoch for epoch in trainer] == [1, 2]
     assert trainer.tested == ([1.0, 1.0], False)

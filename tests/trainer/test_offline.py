@@ -6,7 +6,7 @@ from rlfast.trainer import OfflineTrainer
 
 
 @pytest.fixture
-def given(arguments):
+def given(shared_arguments):
     """The arguments of an offline trainer with a buffer of 12 rows, with some of them replaced."""
 
     def make(**changes):
@@ -15,7 +15,7 @@ def given(arguments):
             row = Batch(obs=np.zeros(2), act=0, rew=1.0, terminated=i % 4 == 3, truncated=False, obs_next=np.ones(2))
             buffer.add(row)
         online = {"train_collector": None, "step_per_collect": None, "buffer": buffer, "step_per_epoch": 5}
-        return arguments(**online | changes)
+        return shared_arguments(**online | changes)
 
     return make
 

@@ -9,11 +9,11 @@ from rlfast.trainer import BaseTrainer, OfflineTrainer, OffpolicyTrainer, Onpoli
 
 
 @pytest.fixture
-def given(arguments):
+def given(shared_arguments):
     """The arguments of an on-policy trainer, with some of them replaced."""
 
     def make(**changes):
-        return arguments(**{"repeat_per_collect": 3, "step_per_collect": 10, "batch_size": 4} | changes)
+        return shared_arguments(**{"repeat_per_collect": 3, "step_per_collect": 10, "batch_size": 4} | changes)
 
     return make
 

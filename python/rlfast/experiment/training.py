@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.checkpoint import read_test, save_checkpoint, save_policy
-from rlfast.experiment.config import OfflineConfig, RunWarning
+from rlfast.experiment.config import OfflineConfig, OnPolicyConfig, RunWarning
 from rlfast.experiment.report.result import place, scored_task
 from rlfast.experiment.report.scores import ScoringLoggers
 from rlfast.experiment.run_dir import BEST, CHECKPOINT
@@ -129,7 +129,7 @@ def make_trainer(
         "show_progress": config.progress,
         "max_step": config.max_steps * (config.batch_size if isinstance(config, OfflineConfig) else 1),  # rows
         "test_in_train": False,  # tests run at their intervals only, not after a good training episode
-        "prefetch": config.device != "cpu",
+        "prefetch": config.device != "cpu" and not isinstance(config, OnPolicyConfig),
     }
     functions = {"train_fn": parts.before_collect, "test_fn": parts.before_test, "save_best_fn": given["save_best_fn"]}
     in_turn = {name: _in_turn(own, declared.get(name)) for name, own in functions.items()}

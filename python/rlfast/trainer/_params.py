@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -29,8 +29,14 @@ _ENDLESS = frozenset({"max_epoch", "step_per_epoch"})
 _ROUNDED = {"max_epoch": math.floor, "step_per_epoch": math.ceil, "step_per_collect": math.ceil, "max_step": math.ceil}
 
 
+_USUAL = {"repeat_per_collect": None, "update_per_step": 1.0, "prefetch": False}
+
+
 class Schedule:
     """The numbers of steps, episodes and updates between collects, updates and tests."""
+
+    ignored: ClassVar[tuple[str, ...]] = ()
+    """Arguments of the constructor that a trainer does not use; it warns if one is given."""
 
     max_epoch: int
     batch_size: int | None
@@ -59,6 +65,12 @@ class Schedule:
                 setattr(self, name, count_of(name, value, rounded=_ROUNDED.get(name), least=least))
         if self.step_per_epoch is None:
             raise ValueError("step_per_epoch is needed: how many steps make an epoch?")
+
+    def check_ignored(self) -> None:
+        """Warns of arguments that are given and not used."""
+        for name in self.ignored:
+            if (value := getattr(self, name)) != _USUAL[name]:
+                warnings.warn(f"{type(self).__name__} ignores {name}={value!r}: remove it", stacklevel=3)
 
     def check_portion(self) -> None:
         """Checks the size of a collect.

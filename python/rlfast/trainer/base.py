@@ -39,7 +39,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     """Trains a policy in epochs: ``run()`` trains all of them, and iterating yields an :class:`EpochStats` after each.
 
     A new loop (or ``run``) starts from the beginning, unless :meth:`stop` ended the previous one or a state was loaded;
-    then it continues. The three trainers take the same arguments, and each ignores those that it does not use.
+    then it continues. The three trainers take the same arguments, and each warns of those that it does not use, which
+    are its ``ignored``.
 
     Collectors, loggers and buffers may be of any class that has the methods which are called.
     """
@@ -121,7 +122,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :param max_step: training stops after exactly this many environment steps; the last collect is shortened.
         :param prefetch: whether a thread draws the next sample during an update. The samples are tensors on the
             policy's device, moved in one transfer, for CUDA from page-locked memory. The results are the same; see
-            :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. On-policy training ignores it.
+            :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. Not for on-policy training.
         :raises TypeError: an argument is of a wrong type.
         :raises ValueError: arguments contradict each other, or one is missing.
         """
@@ -130,6 +131,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         self.logger = LazyLogger() if logger is None else logger
         self._prefetched: PrefetchedBuffer | None = None
         self._check()
+        self.check_ignored()
         if buffer is not None:
             self.buffer = policy.process_buffer(buffer)
         self.is_run = self._started = self._stop_asked = self._goes_on = False

@@ -20,6 +20,8 @@ class OfflineTrainer(BaseTrainer):
         ``train_collector``, and both or none of ``step_per_collect`` and ``episode_per_collect`` are given.
     """
 
+    ignored = ("repeat_per_collect", "update_per_step")
+
     def _check(self) -> None:
         super()._check()
         if self.buffer is None:

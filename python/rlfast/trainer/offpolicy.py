@@ -48,6 +48,8 @@ class OffpolicyTrainer(BaseTrainer):
     2 80 16
     """
 
+    ignored = ("repeat_per_collect",)
+
     def _check(self) -> None:
         super()._check()
         if self.train_collector is None:

@@ -30,6 +30,8 @@ class OnpolicyTrainer(BaseTrainer):
         buffer has no room for ``step_per_collect`` steps.
     """
 
+    ignored = ("update_per_step", "prefetch")
+
     def _check(self) -> None:
         super()._check()
         if self.train_collector is None:
