@@ -77,7 +77,6 @@ def test_defaults_are_class_attributes():
     @settings("DQNPolicy", without=["compile"])
     class Config(OffPolicyConfig):
         is_double = False
-        n_step = 7  # not the name of a setting
         batch_size = 3
 
     names = {one.name for one in fields(Config)}
@@ -87,6 +86,8 @@ def test_defaults_are_class_attributes():
     assert (config.is_double, config.batch_size, config.estimation_step) == (False, 3, 1)
     with pytest.raises(ValueError, match="--estimation-step must be at least 1, got 0"):
         Config(estimation_step=0)
+    with pytest.raises(TypeError, match=r"test_config has defaults of what is no setting: \['n_step'\]$"):
+        settings("DQNPolicy")(type("Config", (OffPolicyConfig,), {"n_step": 7, "__module__": __name__}))
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c", "gail"])

@@ -112,7 +112,7 @@ class DeclaredNetworks(Networks):
         else:
             init_linear_orthogonal(nn.ModuleList(usual))
 
-    def policy(self, **parts: Any) -> BasePolicy:
+    def policy(self, **parts: object) -> BasePolicy:
         return super().policy(**parts | (self._declared(parts) if "params" in self._beyond else {}))
 
     def _declared(self, arguments: dict[str, Any]) -> dict[str, Any]:

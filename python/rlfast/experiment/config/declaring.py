@@ -10,6 +10,7 @@ from rlfast.utils.arguments.settings import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
 C = TypeVar("C")
 
@@ -39,7 +40,7 @@ DECIDED: Final = frozenset({"action_bound_method", "action_scaling"})
 
 
 @cache
-def hints_of(kind: Any) -> dict[str, Any]:
+def hints_of(kind: type) -> dict[str, Any]:
     """Returns the annotations of all fields by name, which are texts that take longer to read than to check values by.
 
     :param kind: a class of settings.
@@ -48,13 +49,13 @@ def hints_of(kind: Any) -> dict[str, Any]:
     return {one.name: hints[one.name] for one in fields(kind)}
 
 
-def renamed(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def renamed(kind: type, given: Mapping[str, object]) -> dict[str, Any]:
     """Returns settings by the names that they have now. A value by an old name replaces that by the new one.
 
     :param kind: a class of settings.
     :param given: the settings, by old or new names.
     """
-    known = kind.__dataclass_fields__
+    known = {one.name for one in fields(kind)}
     old = {name for name in given if name not in known and OLD_NAMES.get(name) in known}
     return {name: given[name] for name in given if name not in old} | {OLD_NAMES[name]: given[name] for name in old}
 
@@ -67,36 +68,44 @@ def settings(policy: str | None = None, *, without: Sequence[str] = ()) -> Calla
 
     :param policy: the name of the policy in :mod:`rlfast.policy`. Default: none.
     :param without: settings of the policy that runs do not have.
-    :raises TypeError: if the class declares a setting of the policy again.
+    :raises TypeError: if the class declares a setting of the policy again, or has a default of none.
     """
 
     def declare(kind: type[C]) -> type[C]:
-        own = vars(kind).get("__annotations__", {})
-        inherited: dict[str, Any] = {}
-        for base in kind.__bases__:
-            inherited |= hints_of(base) if is_dataclass(base) else {}
+        own: dict[str, Any] = vars(kind).get("__annotations__", {})
+        inherited = {
+            name: hint for base in kind.__bases__ if is_dataclass(base) for name, hint in hints_of(base).items()
+        }
         added = {name: hint for name, hint in inherited.items() if name in vars(kind) and name not in own}
         if policy is not None:
-            found = [one for one in settings_of(f"rlfast.policy.{policy}") if one.has_effect]
-            left_out = {*without, *DECIDED}
-            for one in found:
-                if one.name in own or one.name in inherited:
-                    raise TypeError(f"{kind.__module__} declares {one.name} again, which {policy} declares")
-                if one.name not in left_out:
-                    added[one.name] = one.hint
-                    setattr(kind, one.name, getattr(kind, one.name, one.default))
-            vars_of: Any = kind
-            vars_of.policy = policy
-            vars_of.policy_settings = tuple(one for one in found if one.name not in left_out)
+            added |= _add_policy(kind, policy, own.keys() | inherited.keys(), without)
+            values = {name for name, one in vars(kind).items() if name[0] != "_" and not callable(one)}
+            if unknown := values - {"policy", "policy_settings", *own, *added}:
+                raise TypeError(f"{kind.__module__} has defaults of what is no setting: {sorted(unknown)}")
         kind.__annotations__ = added | own
-        made: Any = dataclass(frozen=True, kw_only=True)(kind)
-        init = made.__init__
-
-        @wraps(init)
-        def by_any_name(self: Any, **given: Any) -> None:
-            init(self, **renamed(type(self), given))
-
-        made.__init__ = by_any_name
+        _understand_old_names(dataclass(frozen=True, kw_only=True)(kind))
         return kind
 
     return declare
+
+
+def _add_policy(kind: Any, policy: str, declared: AbstractSet[str], without: Sequence[str]) -> dict[str, Any]:
+    """Adds what runs have of a policy's settings to a class, with their defaults, and returns annotations."""
+    found = [one for one in settings_of(f"rlfast.policy.{policy}") if one.has_effect]
+    if again := sorted(declared & {one.name for one in found}):
+        raise TypeError(f"{kind.__module__} declares {', '.join(again)} again, which {policy} declares")
+    kind.policy = policy
+    kind.policy_settings = tuple(one for one in found if one.name not in DECIDED.union(without))
+    for one in kind.policy_settings:
+        setattr(kind, one.name, getattr(kind, one.name, one.default))
+    return {one.name: one.hint for one in kind.policy_settings}
+
+
+def _understand_old_names(kind: Any) -> None:
+    init = kind.__init__
+
+    @wraps(init)
+    def by_any_name(self: object, **given: object) -> None:
+        init(self, **renamed(type(self), given))
+
+    kind.__init__ = by_any_name

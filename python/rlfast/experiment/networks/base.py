@@ -53,7 +53,7 @@ class NetworkBase:
         self._activation = ACTIVATIONS[self._chosen("activation", "relu")]
         self._obs_space, self._act_space = _without_mask(obs_space, act_space), act_space
 
-    def _chosen(self, name: str, usual: Any = False) -> Any:
+    def _chosen(self, name: str, usual: object = False) -> Any:
         """Returns a setting, or ``usual`` for an algorithm that does not have it."""
         return getattr(self.config, name, usual)
 

@@ -48,7 +48,7 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
         """Whether the action space is a Box."""
         return isinstance(self._act_space, spaces.Box)
 
-    def policy(self, **parts: Any) -> BasePolicy:
+    def policy(self, **parts: object) -> BasePolicy:
         """Returns the policy, with the spaces and with all settings that its constructor has.
 
         :param parts: the other arguments: networks, optimizers and what else is no setting.
@@ -60,7 +60,7 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
         policy: BasePolicy = getattr(import_module("rlfast.policy"), name)(**given | parts)
         return policy
 
-    def adam(self, learning_rate: float, **options: Any) -> OptimizerFactory:
+    def adam(self, learning_rate: float, **options: tuple[float, float]) -> OptimizerFactory:
         """Returns a factory of optimizers; see :func:`~rlfast.utils.optim.adam`.
 
         :param learning_rate: the learning rate.

@@ -240,7 +240,7 @@ class GetParamTransformersProtocol(Protocol):
 
 
 class _Settings:
-    """Makes subclasses dataclasses of their own settings and of those of a policy, in Tianshou's order.
+    """Makes subclasses dataclasses of their own settings and of those of a policy.
 
     ``only`` some of the policy's settings are taken; those of ``first`` stand before the others.
     """
@@ -259,7 +259,7 @@ class _Settings:
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Any]]
 
-        def __init__(self, **settings: Any) -> None: ...
+        def __init__(self, **settings: object) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
 
