@@ -1,41 +1,16 @@
-from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
-from rlfast.experiment.algorithms import ALGORITHMS, algorithm_of
-from rlfast.experiment.algorithms.sac import Config as SACConfig
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy
-from rlfast.experiment.run import ConfigError, train
+from rlfast.experiment.run import train
 
 
 @pytest.fixture
-def tiny(run_dir):
-    def make(**changes):
-        config = SACConfig(
-            run_dir=run_dir,
-            max_steps=80,
-            num_envs=2,
-            eval_episodes=2,
-            eval_envs=2,
-            eval_interval=40,
-            hidden_sizes=(8,),
-            collect_steps=4,
-            updates_per_step=0.5,
-            batch_size=8,
-            buffer_size=100,
-            start_steps=20,
-            progress=False,
-        )
-        return replace(config, **changes)
-
-    return make
-
-
-def test_the_registry_knows_it():
-    assert algorithm_of(SACConfig()).name == "sac"
-    assert ALGORITHMS["sac"].preset("Pendulum-v1").stop_return == -200
+def tiny(short):
+    return partial(short, "sac")
 
 
 @pytest.mark.parametrize(
@@ -50,27 +25,6 @@ def test_the_registry_knows_it():
 def test_values_out_of_range(tiny, changes, message):
     with pytest.raises(ValueError, match=message):
         tiny(**changes)
-
-
-def test_settings_reach_their_parts(tiny):
-    parts = build(tiny(learning_rate=0.25, gamma=0.5, n_step=3, tau=0.125, alpha=0.5, alpha_learning_rate=0.75))
-    policy = parts.policy
-    assert {policy.actor_optim.defaults["lr"], policy.critic2_optim.defaults["lr"]} == {0.25}
-    assert (policy.gamma, policy.estimation_step, policy.tau) == (0.5, 3, 0.125)
-    assert policy.alpha == pytest.approx(0.5)
-    assert (policy.temperature.target_entropy, policy.alpha_optim.defaults["lr"]) == (-1.0, 0.75)
-    parts.close()
-    fixed = build(tiny(auto_alpha=False, alpha=0.25, target_entropy=-3.0))
-    assert (fixed.policy.alpha, fixed.policy.is_auto_alpha) == (0.25, False)
-    fixed.close()
-    other = build(tiny(target_entropy=-3.0))
-    assert other.policy.temperature.target_entropy == -3.0
-    other.close()
-
-
-def test_discrete_actions_are_refused(tiny):
-    with pytest.raises(ConfigError, match="SAC needs continuous actions, and those of CartPole-v1 are Discrete"):
-        train(tiny(env="CartPole-v1"))
 
 
 @pytest.mark.pitfall("E9")
