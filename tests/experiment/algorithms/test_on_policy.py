@@ -1,4 +1,4 @@
-"""The commands of on-policy algorithms; `test_ppo.py` has more tests of PPO's."""
+"""The commands of on-policy algorithms."""
 
 from dataclasses import replace
 
