@@ -65,6 +65,27 @@ class Child(Mixin, Family):
 
 
 class Grandchild(Child): ...
+
+
+class Names(MoreNames, total=False):
+    low: float
+
+
+class MoreNames(TypedDict, total=False):
+    mode: str
+
+
+class Strict(Family):
+    """Strict.
+
+    :param discount: gamma of the base.
+    """
+
+    def __init__(self, discount: UnitFloat = 0.5, **options: Unpack[Names]) -> None: ...
+
+
+class Stricter(Strict):
+    def __init__(self, **options: Unpack[Names]) -> None: ...
 '''
 
 
@@ -87,6 +108,11 @@ def test_options_continue_with_the_next_class(house):
     for name in ("house.Child", "house.child.Child", "house.child.Grandchild"):
         assert settings_of(name) == (steps, gamma, mode, *others)
     assert [one.has_effect for one in (mode, device, scaled)] == [True, False, False]
+
+
+def test_options_with_names_are_those(house):
+    assert [one.name for one in settings_of("house.child.Strict")] == ["discount", "mode", "low"]
+    assert [one.name for one in settings_of("house.child.Stricter")] == ["mode", "low"]
 
 
 def test_constructor_without_options_is_the_last(house):

@@ -15,7 +15,7 @@ TITLE = "CrossQ"
 SUMMARY = "soft actor-critic with batch normalization in place of target networks, for continuous actions"
 
 
-@settings("CrossQPolicy")
+@settings("CrossQPolicy", without=("tau",))
 class Config(EntropyConfig):
     """Soft actor-critic with batch normalization in place of target networks, for continuous actions."""
 

@@ -14,7 +14,7 @@ TITLE = "NPG"
 SUMMARY = "natural policy gradient, for discrete and continuous actions"
 
 
-@settings("NPGPolicy")
+@settings("NPGPolicy", without=("compile",))
 class Config(NaturalGradientConfig):
     """Natural policy gradient, for discrete, multi-discrete and continuous actions."""
 

@@ -14,7 +14,7 @@ TITLE = "PG"
 SUMMARY = "REINFORCE, for discrete and continuous actions"
 
 
-@settings("PGPolicy")
+@settings("PGPolicy", without=("gae_lambda", "max_batchsize"))
 class Config(PolicyGradientConfig):
     """REINFORCE, for discrete, multi-discrete and continuous actions."""
 

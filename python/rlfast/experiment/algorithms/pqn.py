@@ -14,7 +14,7 @@ TITLE = "PQN"
 SUMMARY = "parallelised Q-network, for discrete actions, without a replay buffer"
 
 
-@settings("PQNPolicy")
+@settings("PQNPolicy", without=("clip_loss_grad", "estimation_step", "is_double", "target_update_freq"))
 class Config(OnPolicyConfig, ExplorationConfig):
     """Settings of parallelised Q-networks, for discrete actions."""
 

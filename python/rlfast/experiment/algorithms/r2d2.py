@@ -14,7 +14,7 @@ TITLE = "R2D2"
 SUMMARY = "recurrent Q-learning from prioritized sequences, for discrete actions and partial observations"
 
 
-@settings("R2D2Policy")
+@settings("R2D2Policy", without=("clip_loss_grad", "compile"))
 class Config(SequenceConfig):
     """Recurrent replay distributed DQN: prioritized sequences, burn-in from stored states, and rescaled values."""
 

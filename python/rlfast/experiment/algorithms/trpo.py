@@ -14,7 +14,7 @@ TITLE = "TRPO"
 SUMMARY = "trust region policy optimization, for discrete and continuous actions"
 
 
-@settings("TRPOPolicy")
+@settings("TRPOPolicy", without=("compile",))
 class Config(NaturalGradientConfig):
     """Trust region policy optimization, for discrete, multi-discrete and continuous actions."""
 

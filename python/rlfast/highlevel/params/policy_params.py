@@ -341,7 +341,13 @@ class ParamsMixinGeneralAdvantageEstimation(_Settings, policy="A2CPolicy", only=
     """Estimation of advantages."""
 
 
-class PGParams(Params, ParamsMixinActionScaling, ParamsMixinLearningRateWithScheduler, policy="PGPolicy"):
+class PGParams(
+    Params,
+    ParamsMixinActionScaling,
+    ParamsMixinLearningRateWithScheduler,
+    policy="PGPolicy",
+    only=("discount_factor", "reward_normalization", "deterministic_eval"),
+):
     """The settings of :class:`rlfast.policy.PGPolicy`."""
 
     dist_fn: TDistributionFunction | DistributionFunctionFactory | Literal["default"] = "default"

@@ -63,8 +63,9 @@ class Setting:
 def settings_of(kind: type | str) -> tuple[Setting, ...]:
     """Return the settings of a class, those of the class itself before those of its bases.
 
-    Where a constructor has ``**options``, the settings of the next class in the MRO follow. The nearest declaration
-    counts, and the nearest docstring with ``:param NAME:``.
+    Where a constructor has ``**options``, the settings of the next class in the MRO follow: all, or those that the
+    TypedDict ``T`` of ``**options: Unpack[T]`` names. The nearest declaration counts, and the nearest docstring with
+    ``:param NAME:``.
 
     :param kind: the class, or its full name, such as ``"rlfast.policy.PPOPolicy"``.
     :raises ValueError: if there is no such class, or the default of a setting is not a literal.
@@ -74,17 +75,30 @@ def settings_of(kind: type | str) -> tuple[Setting, ...]:
     """
     mro = _shadow(kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}").__mro__[:-1]
     declared: dict[str, tuple[ast.arg, ast.expr | None]] = {}
+    passed_on: set[str] | None = None  # all names
     for one in mro:
         if one.init is not None:
-            declared |= {name: where for name, where in _parameters(one.init).items() if name not in declared}
+            taken = {name for name in _parameters(one.init) if passed_on is None or name in passed_on}
+            declared |= {
+                name: where for name, where in _parameters(one.init).items() if name in taken - declared.keys()
+            }
             if one.init.kwarg is None:
                 break
+            names = _options(one.module, one.init.kwarg.annotation)
+            passed_on = names if passed_on is None or names is None else passed_on & names
     found = []
     for name, (argument, default) in declared.items():
         if (hint := _hint(argument.annotation)) is not None:
             value = REQUIRED if default is None else ast.literal_eval(default)
             found.append(Setting(name, hint, value, _description(mro, name)))
     return tuple(found)
+
+
+def _options(module: str, annotation: ast.expr | None) -> set[str] | None:
+    """Returns the names of ``**options: Unpack[T]``; None for any names."""
+    if not isinstance(annotation, ast.Subscript) or (place := _found(module, ast.unparse(annotation.slice))) is None:
+        return None
+    return {name for one in _shadow(place).__mro__[:-1] for name in one.fields}
 
 
 def _parameters(arguments: ast.arguments) -> dict[str, tuple[ast.arg, ast.expr | None]]:
@@ -140,7 +154,8 @@ def _shadow(place: str) -> Any:
     bases = [_found(module, ast.unparse(base).partition("[")[0]) for base in node.bases]
     inits = [one.args for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
     texts = dict(_PARAM.findall(ast.get_docstring(node) or ""))
-    known = {"init": inits[0] if inits else None, "texts": texts, "module": module}
+    fields = {ast.unparse(one.target) for one in node.body if isinstance(one, ast.AnnAssign)}
+    known = {"init": inits[0] if inits else None, "texts": texts, "fields": fields, "module": module}
     return type(name, tuple(_shadow(base) for base in bases if base is not None), known)
 
 
