@@ -82,3 +82,7 @@ def test_a_setting_of_a_policy_arrives_under_its_name(arguments):
         given = arguments(name, uncompiled(algorithm.config()))
         assert algorithm.config.policy_settings
         assert {one.name for one in algorithm.config.policy_settings} <= given.keys()
+        assert not {"action_scaling", "action_bound_method"} & {field.name for field in fields(algorithm.config)}
+        takes = {one.name for one in settings_of(f"rlfast.policy.{algorithm.config.policy}")}
+        scaled = algorithm.config().env not in ACTIONS if "action_scaling" in takes else None
+        assert given.get("action_scaling") == scaled

@@ -17,6 +17,11 @@ def shapes(network, kind=EnsembleLinear):
     return [tuple(layer.weight.shape) for layer in layers(network, kind)]
 
 
+@pytest.mark.parametrize("name", ["tqc", "droq", "crossq"])
+def test_deviations_depend_on_observations(policy_of, name):
+    assert not hasattr(policy_of(name).actor, "sigma_param")
+
+
 def test_redq(policy_of, short):
     policy = policy_of("redq", ensemble_size=7, subset_size=3, actor_delay=5, target_mode="mean")
     assert (policy.ensemble_size, policy.subset_size, policy.actor_delay) == (7, 3, 5)
