@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.vector import HERVectorReplayBuffer as HERVectorReplayBuffer
     from rlfast.data.buffer.vector import PrioritizedVectorReplayBuffer as PrioritizedVectorReplayBuffer
     from rlfast.data.buffer.vector import VectorReplayBuffer as VectorReplayBuffer
-    from rlfast.data.collect.base import BaseCollector as BaseCollector
     from rlfast.data.collect.collector import AsyncCollector as AsyncCollector
+    from rlfast.data.collect.collector import BaseCollector as BaseCollector
     from rlfast.data.collect.collector import Collector as Collector
     from rlfast.data.converter import to_numpy as to_numpy
     from rlfast.data.converter import to_torch as to_torch
@@ -59,8 +59,7 @@ __getattr__, __dir__ = lazy_names(
         "buffer.shared.buffer": ("SharedReplayBuffer",),
         "buffer.shared.writer": ("SharedWriter",),
         "buffer.vector": ("HERVectorReplayBuffer", "PrioritizedVectorReplayBuffer", "VectorReplayBuffer"),
-        "collect.base": ("BaseCollector",),
-        "collect.collector": ("AsyncCollector", "Collector"),
+        "collect.collector": ("AsyncCollector", "BaseCollector", "Collector"),
         "converter": ("to_numpy", "to_torch", "to_torch_as"),
         "utils.segtree": ("SegmentTree",),
         "stats": ("CollectStats", "CollectStatsBase", "EpochStats", "InfoStats", "SequenceSummaryStats", "TimingStats"),

@@ -1,7 +1,6 @@
 """Collectors, their hooks and their statistics, under Tianshou's import path."""
 
-from rlfast.data.collect.base import BaseCollector, TCollectStats
-from rlfast.data.collect.collector import AsyncCollector, Collector
+from rlfast.data.collect.collector import AsyncCollector, BaseCollector, Collector, TCollectStats
 from rlfast.data.collector_hooks import (
     CollectActionBatchProtocol,
     CollectStepBatchProtocol,

@@ -20,8 +20,6 @@ from rlfast.data import (
 )
 from rlfast.data.buffer.base import MalformedBufferError
 from rlfast.data.collect.checks import (
-    CollectOptions,
-    Tally,
     as_vector,
     check_buffer,
     check_nothing_missing,
@@ -31,6 +29,7 @@ from rlfast.data.collect.checks import (
     positive,
     row_capacities,
 )
+from rlfast.data.collect.limits import Tally
 from rlfast.env import DummyVectorEnv
 from scripted import Scripted, ScriptedPolicy
 
@@ -220,14 +219,6 @@ def test_positive_numbers():
         positive("n", 2.5)
     with pytest.warns(UserWarning, match=r"n=2\.5 is not whole: 3 is taken"):
         assert positive("n", 2.5, rounded=math.ceil) == 3
-
-
-def test_options_of_a_collect():
-    assert CollectOptions.of(random=True, no_grad=False, render=0.5) == CollectOptions(True, False, 0.5)
-    for nothing in (None, 0, False):
-        assert CollectOptions.of(random=False, no_grad=True, render=nothing) == CollectOptions(False, True, None)
-    with pytest.raises(TypeError, match=r"^render must be a number or None, got 'human'$"):
-        CollectOptions.of(random=False, no_grad=True, render="human")
 
 
 def test_statistics_of_what_was_counted():

@@ -719,6 +719,6 @@ def test_hidden_states_of_some_environments_stand_in_their_rows():
     policy = ScriptedPolicy(state=count)
     c = Collector(policy, DummyVectorEnv([lambda: Scripted(9)] * 3), VectorReplayBuffer(100, 3))
     c.collect(n_episode=1)  # the first environment alone
-    assert c._state.shape == (3, 1)
+    assert c._episodes.hidden.shape == (3, 1)
     c.collect(n_step=3)
     assert policy.states[-1].tolist() == [[0], [0], [0]]

@@ -103,7 +103,7 @@ def played(make, envs, mode, plays, **options) -> list:
         for play in plays:
             stats = play(one)
             told += [stats.returns, stats.lens, stats.n_collected_steps, stats.n_collected_episodes]
-            told += [one.collect_step, one.collect_episode, one._stale.copy()]
+            told += [one.collect_step, one.collect_episode, one._episodes.stale.copy()]
         buffer = one.buffer
         rows = [getattr(buffer, key) for key in ("obs", "act", "rew", "terminated", "truncated", "obs_next", "done")]
         return [*told, *rows, buffer.info.env_id, one.policy.rng.random(), torch.rand(1).numpy()]
@@ -270,7 +270,7 @@ def test_numbers_drawn_for_a_collect_that_raised_are_not_used_by_the_next(monkey
         one.collect(n_step=8)
         if interrupt:
             with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr("rlfast.data.collect.native.collect", interrupted)
+                patch.setattr("rlfast.data.collect.native_steps.collect", interrupted)
                 one.collect(n_step=40)
         torch.manual_seed(5)
         one.collect(n_step=160, reset_before_collect=True, gym_reset_kwargs={"seed": 1})
@@ -283,7 +283,7 @@ def test_numbers_that_a_call_leaves_are_used_by_the_next(monkeypatch):
         return collect(*args, limit=(limit[0], min(limit[1], 3)), **options)
 
     wanted = played(pg, native, False, PLAYS["steps"])
-    monkeypatch.setattr("rlfast.data.collect.native.collect", few)
+    monkeypatch.setattr("rlfast.data.collect.native_steps.collect", few)
     found = played(pg, native, True, PLAYS["steps"])
     assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
@@ -308,11 +308,6 @@ class Told(CollectStats):
     pass
 
 
-class Own(Collector):
-    def _store(self, *args, **kwargs):
-        return super()._store(*args, **kwargs)
-
-
 class OwnBuffer(VectorReplayBuffer):
     def add(self, *args, **kwargs):
         return super().add(*args, **kwargs)
@@ -326,7 +321,7 @@ def patched() -> VectorReplayBuffer:
 
 def remembering() -> Collector:
     one = collector(dqn(), native(), "auto")
-    one._state = np.zeros(ENVS)
+    one._episodes.hidden = np.zeros(ENVS)
     return one
 
 
@@ -343,7 +338,6 @@ def remembering() -> Collector:
         (lambda: collector(dqn(), native(), "auto", preprocess_fn=lambda **_: Batch()), "a preprocess_fn"),
         (lambda: collector(dqn(), native(), "auto", on_episode_done_hook=lambda _: None), "there are hooks"),
         (lambda: collector(RandomPolicy(action_space=SPACE), native(), "auto"), "does not act in Rust"),
-        (lambda: Own(dqn(), native(), VectorReplayBuffer(80, ENVS)), "Own has methods of its own"),
         (lambda: collector(ScriptedPolicy(), native(), "auto"), "by torch: ScriptedPolicy has no native_chooser"),
         (remembering, "by torch: there are hidden states"),
         (lambda: collector(dqn(), NativeVectorEnv("Blackjack-v1", ENVS), "auto"), "that are not float32"),

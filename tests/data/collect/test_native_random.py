@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rlfast.data import Collector, VectorReplayBuffer
-from rlfast.data.collect import native
+from rlfast.data.collect import native_steps as native
 from rlfast.env import DummyVectorEnv, NativeVectorEnv
 from rlfast.policy import DQNPolicy, RandomPolicy
 from rlfast.utils.net.common import Net
@@ -134,7 +134,7 @@ def test_hooks_are_called_for_random_actions(calls):
 
 def test_hidden_states_of_what_is_left_are_cleared(calls):
     one = collector(dqn(), cart_poles())
-    one._state = np.ones((ENVS, 2))
+    one._episodes.hidden = np.ones((ENVS, 2))
     one.collect(n_step=5 * ENVS, random=True)
     assert not calls
-    assert not one._state.any()
+    assert not one._episodes.hidden.any()

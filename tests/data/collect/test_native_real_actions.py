@@ -56,8 +56,8 @@ def ddpg(env="Pendulum-v1", noise=None, **options):
 
 
 class OneByOne(Collector):
-    def _collect_whole_steps(self, *_):
-        return False
+    def _native_steps(self, *_, **__):
+        return None
 
 
 def collector_of(policy, env="Pendulum-v1", autoreset=None, kind=Collector):
@@ -88,7 +88,7 @@ def left_by(kind, make, env, autoreset, plays):
     told = []
     for play in plays:
         stats = play(one)
-        told += [stats.returns, stats.lens, one.collect_step, one.collect_episode, one._stale.copy()]
+        told += [stats.returns, stats.lens, one.collect_step, one.collect_episode, one._episodes.stale.copy()]
     rows = one.buffer[:]
     names = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "done")
     return [*told, *(rows[name] for name in names), rows.info.env_id, torch.rand(1).numpy()]
@@ -231,5 +231,5 @@ def test_wrong_numbers_are_refused_before_a_step(options, error, match):
     one.collect(n_step=ENVS)
     envs, network = one._envs._backend.envs, one.policy.native_chooser().network
     with pytest.raises(error, match=match):
-        _core.collect(envs, one.buffer._core, network, one._obs, np.arange(ENVS), ("steps", 2), **options)
+        _core.collect(envs, one.buffer._core, network, one._episodes.obs, np.arange(ENVS), ("steps", 2), **options)
     assert len(one.buffer) == ENVS

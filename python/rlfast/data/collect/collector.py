@@ -1,33 +1,68 @@
-"""Collectors: they let a policy act in environments and store the transitions in a replay buffer."""
+"""The collector: it lets a policy act in environments and stores the transitions in a replay buffer."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
-from rlfast.data.batch.batch import Batch, wrap, wrap_nested
+from rlfast.data.batch.batch import Batch, parse, wrap, wrap_nested
 from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.buffer.vector import VectorReplayBuffer
+from rlfast.data.collect import hooks
 from rlfast.data.collect import state as collector_state
-from rlfast.data.collect.checks import ActingPolicyProtocol, CollectOptions, Tally, positive
-from rlfast.data.collect.hook_calls import EpisodeFunction, StepFunction
-from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, Limit, StepLimit
-from rlfast.data.collect.native import NativeCollecting
+from rlfast.data.collect.checks import (
+    ActingPolicyProtocol,
+    as_vector,
+    check_buffer,
+    check_nothing_missing,
+    check_policy,
+    check_rewards,
+    check_room,
+    check_spaces,
+    is_single,
+    positive,
+    row_capacities,
+)
+from rlfast.data.collect.episodes import Episodes, infos_of_transitions
+from rlfast.data.collect.hooks import EpisodeFunction, StepFunction
+from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, Limit, StepLimit, Tally
+from rlfast.data.collect.native_steps import NativeSteps, acting_of, engines, random_acting
 from rlfast.data.collect.observed import policy_input
+from rlfast.data.collect.preprocessing import Preprocessing, as_arrays, as_info
+from rlfast.data.collect.python_steps import PendingSteps, PythonSteps
+from rlfast.data.random_actions import RandomActions
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
-from rlfast.utils.arguments.checks import ArgumentError, check_instance
+from rlfast.env.backends.base import Rows
+from rlfast.env.backends.info import Info
+from rlfast.utils import tree
+from rlfast.utils.arguments.checks import ArgumentError, check_function, check_instance, check_number
+from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
 
+Ids = NDArray[np.int64]
+T = TypeVar("T")
+TCollectStats = TypeVar("TCollectStats", bound=CollectStats)
 _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 
+# Suffixes of names, as in Tianshou:
+# R: the environments that are stepped ("ready"), ascending. A collect of steps takes all N environments; a collect of
+#    episodes takes at most as many as there are episodes left.
+# O, A, H: the axes of an observation, an action, a hidden state.
+# D: those of R whose episode ended in the step.
 
-class Collector(NativeCollecting):
-    """Lets a policy act in a vector environment and stores every transition.
+
+class Collector:
+    """Let a policy act in a vector environment and store every transition.
 
     The policy is given the observations of the environments that are ready. Its action (with exploration noise, if
     enabled) is stored unchanged, and ``policy.map_action`` converts it for the environments. ``obs_next`` is the
@@ -42,6 +77,9 @@ class Collector(NativeCollecting):
     Environments that reset themselves (with an ``autoreset_mode``) are supported. In the mode NEXT_STEP, steps that
     only reset are neither stored nor counted. If an environment fails and is rebuilt, that step is not stored, its
     episode is truncated in the buffer at the last stored row, and no statistics include that episode.
+
+    Subclasses may override the public methods, ``_collect`` and ``_assign_buffer``; all of them are called. A ``reset``
+    of a subclass is also called by the constructor, as in Tianshou 1.0.
 
     :param policy: chooses the actions; see :class:`rlfast.policy.ActingPolicy`. It may be an object of any class that
         can be called with a batch and a state and has ``map_action`` and, where they are used, ``exploration_noise``
@@ -60,7 +98,8 @@ class Collector(NativeCollecting):
     :param on_step_hook: called after every step, before it is stored, with two batches that have one row for each
         environment that was stepped: the actions (see
         :class:`~rlfast.data.collector.CollectActionBatchProtocol`), and the transitions, which it may change.
-    :param raise_on_nan_in_buffer: see :class:`BaseCollector`.
+    :param raise_on_nan_in_buffer: whether a collect that leaves NaN or None in the buffer raises an error. This reads
+        the whole buffer after each collect.
     :param collect_stats_class: see :class:`~rlfast.data.CollectStats`.
     :param native_acting: whether actions are chosen in Rust, without torch. ``"auto"`` (default) does so where it can,
         and where the actions are those that the policy itself would choose. True raises an error where it cannot; False
@@ -83,6 +122,18 @@ class Collector(NativeCollecting):
     (4,)
     """
 
+    _takes_async: ClassVar[bool] = False
+    _overridden: ClassVar[frozenset[str]] = frozenset()  # which methods of those below
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        names = ("reset", "reset_env", "_collect", "run_on_step_hook", "run_on_episode_done")
+        cls._overridden = frozenset(name for name in names if getattr(cls, name) is not getattr(Collector, name))
+
+    def __class_getitem__(cls, _: Any) -> type[Self]:
+        """Accept ``Collector[CollectStats]``, as scripts for later versions of Tianshou spell it."""
+        return cls
+
     def __init__(
         self,
         policy: ActingPolicyProtocol,
@@ -97,76 +148,190 @@ class Collector(NativeCollecting):
         *,
         native_acting: bool | Literal["auto"] = "auto",
     ) -> None:
-        self.native_acting = native_acting
         if isinstance(preprocess_fn, bool | np.bool_):
             preprocess_fn, exploration_noise = None, bool(preprocess_fn)
+        self.native_acting = native_acting
         self.preprocess_fn = preprocess_fn
         self.set_on_episode_done_hook(on_episode_done_hook)
         self.set_on_step_hook(on_step_hook)
-        super().__init__(policy, env, buffer, exploration_noise, collect_stats_class, raise_on_nan_in_buffer)
+        check_policy(policy, exploration_noise=bool(exploration_noise))
+        self.policy = policy
+        self.exploration_noise = exploration_noise
+        self.collect_stats_class = collect_stats_class
+        self.raise_on_nan_in_buffer = raise_on_nan_in_buffer
+        self.env = env
+        check_spaces(policy, self._envs)
+        self._assign_buffer(buffer)
+        self._is_closed = False
+        self._checks_rewards = False  # within `finite_rewards`
+        self._room: Ids | None = None  # within `without_overwriting`: rows that each ring buffer can still take
+        self.reset_stat()
+        if "reset" in self._overridden:  # otherwise the first collect resets, which may bring a seed
+            self.reset(False)
 
-    def _check_env(self) -> None:
-        if self._envs.is_async:
-            raise ArgumentError(
-                "this collector steps all environments together: use AsyncCollector, or leave out wait_num and timeout"
-            )
+    def _assign_buffer(self, buffer: ReplayBuffer | None) -> None:
+        if buffer is None:
+            buffer = VectorReplayBuffer(self.env_num, self.env_num)
+        check_buffer(buffer, self.env_num)
+        self.buffer: ReplayBuffer = buffer
 
-    def _begin(self) -> None:
-        self._check_env()
-        super()._begin()
-
-    def reset_env(self, gym_reset_kwargs: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Begins a new episode in every environment; the running episodes are truncated in the buffer.
-
-        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``.
-        :return: the first observations, and an array of the info dicts.
-        """
-        self._discard_pending()
-        self._before = self._unseeded = None
-        self._reset(np.arange(self.env_num), gym_reset_kwargs or {})
-        return wrap_nested(self._obs), np.array(self._infos.dicts(), dtype=object)
+    # -- parts that may be replaced ----------------------------------------------------------------------------------
 
     @property
-    def data(self) -> Batch:
-        """The input of the policy for the next actions: ``obs`` and ``info`` of all environments.
+    def env(self) -> Any:
+        """The vector environment. It may be replaced by another one, which begins with new episodes.
 
-        Environments whose episode has ended are reset first. The other keys of a transition hold the values of the
-        newest step, or are empty.
+        :raises ValueError: it is asynchronous, or the buffer has fewer ring buffers than there are environments.
         """
-        if self._stale.all():
-            self.reset_env()
-        elif self._stale.any():
-            self._discard_pending()
-            self._reset(np.flatnonzero(self._stale), {})
-        known = {"obs": wrap_nested(self._obs), "info": wrap_nested(self._infos.columns(self._all_ids))}
-        batch = policy_input(known, self._all_ids, self._before)
-        return wrap({key: getattr(batch, key) for key in _KEYS})
+        return self._env
 
-    # -- state -------------------------------------------------------------------------------------------------------
+    @env.setter
+    def env(self, env: Any) -> None:
+        self._envs = as_vector(env)
+        self._env = self._envs if is_single(env) else env
+        self.env_num = len(self._envs)
+        self._action_space = self._envs.action_space
+        if "buffer" in vars(self):
+            check_buffer(self.buffer, self.env_num)
+        if self._envs.is_async:
+            if not self._takes_async:
+                raise ArgumentError(
+                    "a Collector steps all environments together: use AsyncCollector, or leave out wait_num and timeout"
+                )
+            warn_user("asynchronous environments may put more transitions into the buffer than asked")
+        self._resets_itself = self._envs.autoreset_mode not in (None, AutoresetMode.DISABLED)
+        self._random_actions = RandomActions(self._action_space, self.env_num, self._envs.single_action_space)
+        self._all_ids = np.arange(self.env_num)
+        self._episodes = Episodes(self.env_num)
+        self._pending = PendingSteps(self.env_num)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state of the collector for a checkpoint, without its buffer.
+    @property
+    def action_space(self) -> Any:
+        """The action space of the vector environment: one space, or a list with one space for each environment."""
+        return self._action_space
 
-        The state holds the environments within their episodes, hidden states, random generators of the action spaces,
-        statistics of wrappers, and counters. For an environment whose state cannot be saved (see
-        :mod:`rlfast.env.state`), it holds the reason. The buffer is saved by :meth:`rlfast.data.ReplayBuffer.save`.
+    @property
+    def preprocess_fn(self) -> Any:
+        """The function that changes the results of the environments before they are used, or None."""
+        return self._preprocess_fn
 
-        :return: a dict of plain data.
+    @preprocess_fn.setter
+    def preprocess_fn(self, function: Any) -> None:
+        check_function("preprocess_fn", function, optional=True)
+        self._preprocess_fn = function
+        self._preprocessing = None if function is None else Preprocessing(function)
+
+    @property
+    def native_acting(self) -> bool | Literal["auto"]:
+        """Whether actions are chosen in Rust: True, False or ``"auto"``."""
+        return self._native_acting
+
+    @native_acting.setter
+    def native_acting(self, value: bool | Literal["auto"]) -> None:
+        if not (value is True or value is False or (isinstance(value, str) and value == "auto")):
+            raise ArgumentError(f'native_acting must be "auto", True or False, got {value!r:.50}')
+        self._native_acting = value
+
+    def set_on_step_hook(self, hook: StepFunction | None) -> None:
+        """Set the function that is called after every step; None for none.
+
+        :raises TypeError: ``hook`` cannot be called.
         """
-        return collector_state.state_of(self)
+        check_function("on_step_hook", hook, optional=True)
+        self._on_step_hook = hook
 
-    def load_state_dict(self, state: dict[str, Any]) -> dict[int, str]:
-        """Restores a state. The buffer must be restored to the same moment separately.
+    def get_on_step_hook(self) -> StepFunction | None:
+        """Return the function that is called after every step, or None."""
+        return self._on_step_hook
 
-        :param state: the return value of :meth:`state_dict`, of a collector with as many environments.
-        :return: the indices of the environments that could not be restored, with the reasons. Each begins a new
-            episode, with a seed that is drawn from a copy of NumPy's global generator.
-        :raises ValueError: the state is of other environments: another number, other spaces or wrappers. Nothing is
-            changed then.
+    def set_on_episode_done_hook(self, hook: EpisodeFunction | None) -> None:
+        """Set the function that is called at the end of every episode; None for none.
+
+        :raises TypeError: ``hook`` cannot be called.
         """
-        return collector_state.load(self, state)
+        check_function("on_episode_done_hook", hook, optional=True)
+        self._on_episode_done_hook = hook
 
-    # -- collecting ----------------------------------------------------------------------------------------------------
+    def get_on_episode_done_hook(self) -> EpisodeFunction | None:
+        """Return the function that is called at the end of every episode, or None."""
+        return self._on_episode_done_hook
+
+    def run_on_step_hook(self, action_batch: Any, rollout_batch: Any) -> None:
+        """Call the step hook, if there is one. A subclass may override it instead of setting a hook.
+
+        :param action_batch: the actions; see :class:`~rlfast.data.collector.CollectActionBatchProtocol`.
+        :param rollout_batch: the transitions; changes to them are stored.
+        """
+        if self._on_step_hook is not None:
+            self._on_step_hook(action_batch, rollout_batch)
+
+    def run_on_episode_done(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
+        """Call the episode hook, if there is one. A subclass may override it instead of setting a hook.
+
+        :param episode_batch: the transitions of the episode.
+        :return: fields to add to the rows of the episode; None for none.
+        """
+        return None if self._on_episode_done_hook is None else self._on_episode_done_hook(episode_batch)
+
+    # -- collecting --------------------------------------------------------------------------------------------------
+
+    def collect(
+        self,
+        n_step: int | None = None,
+        n_episode: int | None = None,
+        random: bool = False,
+        render: float | None = None,
+        no_grad: bool = True,
+        reset_before_collect: bool | dict[str, Any] | None = False,
+        gym_reset_kwargs: dict[str, Any] | None = None,
+        *,
+        exact: bool = False,
+    ) -> CollectStats:
+        """Collect a number of steps or of episodes.
+
+        With ``n_episode``, episodes are counted in the order in which they end, so short ones are overrepresented; to
+        estimate the mean return, use :meth:`evaluate`. After a collect with ``n_episode``, all environments
+        begin new episodes.
+
+        :param n_step: environment steps, summed over all environments. A number that is not a multiple of the number
+            of environments is rounded up, with a warning.
+        :param n_episode: episodes.
+        :param random: whether actions are drawn from the action spaces instead of from the policy.
+        :param render: seconds to wait after rendering each step; None, 0 and False do not render.
+        :param no_grad: whether ``policy.forward`` runs without recording gradients.
+        :param reset_before_collect: whether to reset environments and counters first. (A dict is taken as
+            ``gym_reset_kwargs``, which is the sixth parameter in Tianshou 1.0.)
+        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``. A ``seed`` is used for one reset of
+            each environment.
+        :param exact: whether the last vector step takes only as many environments as are needed for ``n_step``.
+        :return: the statistics of this collect.
+        :raises TypeError: both or none of ``n_step`` and ``n_episode`` are given, or they are not numbers.
+        :raises ValueError: ``n_step`` or ``n_episode`` is not positive.
+        :raises RuntimeError: the collector is closed.
+        """
+        if isinstance(reset_before_collect, dict):
+            gym_reset_kwargs, reset_before_collect = reset_before_collect, None
+        if (n_step is None) == (n_episode is None):
+            raise ArgumentError(f"give one of n_step and n_episode, got n_step={n_step} and n_episode={n_episode}")
+        if n_step is not None:
+            n_step = positive("n_step", n_step, rounded=math.ceil)
+            if n_step % self.env_num and not exact and not self._envs.is_async:
+                warn_user(f"n_step={n_step} is not a multiple of the {self.env_num} environments: a few more are taken")
+        else:
+            n_episode = positive("n_episode", n_episode)
+        reset_kwargs = self._checked(gym_reset_kwargs, render)
+        if reset_before_collect:
+            self.reset(reset_buffer=False, gym_reset_kwargs=gym_reset_kwargs)
+            reset_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
+        if "_collect" in self._overridden:
+            self._begin(self._all_ids, reset_kwargs)
+        options = {} if no_grad is True else {"no_grad": no_grad}
+        if exact:
+            options["exact"] = True
+        stats = self._collect(n_step, n_episode, random, render, reset_kwargs, **options)
+        if self.raise_on_nan_in_buffer:
+            check_nothing_missing(self.buffer)
+        return stats
 
     def _collect(
         self,
@@ -179,13 +344,16 @@ class Collector(NativeCollecting):
         no_grad: bool = True,
         exact: bool = False,
     ) -> CollectStats:
+        """Collect, after :meth:`collect` has checked its arguments. Where a subclass overrides it, episodes have begun.
+
+        :return: the statistics of this collect.
+        """
+        limit: Limit
         if n_episode is not None:
-            limit: Limit = EpisodeLimit(n_episode, self.env_num)
+            limit = EpisodeLimit(n_episode, self.env_num)
         else:
-            assert n_step is not None  # noqa: S101 (one of them is given)
-            limit = StepLimit(n_step, self._all_ids, exact=exact)
-        options = CollectOptions.of(random=random, render=render, no_grad=no_grad)
-        return self._run(limit, options, gym_reset_kwargs or {})
+            limit = StepLimit(n_step or 0, self._all_ids, exact=exact)
+        return self._run(limit, gym_reset_kwargs or {}, random=random, no_grad=no_grad, render=render)
 
     def evaluate(
         self,
@@ -194,7 +362,7 @@ class Collector(NativeCollecting):
         render: float | None = None,
         gym_reset_kwargs: dict[str, Any] | None = None,
     ) -> CollectStats:
-        """Plays new episodes, a fixed number in each environment, so that the mean of their returns is unbiased.
+        """Play new episodes, a fixed number in each environment, so that the mean of their returns is unbiased.
 
         Exactly ``n_episode`` resets are made; one that was made before counts, if its environment was not stepped since
         and there are no ``gym_reset_kwargs``. The transitions are stored as in :meth:`collect`. Afterwards all
@@ -210,60 +378,406 @@ class Collector(NativeCollecting):
         :raises RuntimeError: the collector is closed.
         """
         limit = EpisodeQuotas(positive("n_episode", n_episode), self.env_num)
-        options = CollectOptions.of(random=random, render=render, no_grad=True)
-        check_instance("gym_reset_kwargs", gym_reset_kwargs, dict, optional=True)
-        self._check_open()
-        self._stale |= ~self._unstepped if not gym_reset_kwargs else True
-        return self._run(limit, options, gym_reset_kwargs or {})
+        reset_kwargs = self._checked(gym_reset_kwargs, render)
+        self._episodes.stale |= ~self._episodes.unstepped if not reset_kwargs else True
+        return self._run(limit, reset_kwargs, random=random, no_grad=True, render=render)
 
-    def _run(self, limit: Limit, options: CollectOptions, reset_kwargs: dict[str, Any]) -> CollectStats:
-        if options.random and not callable(getattr(self.policy, "map_action_inverse", None)):
+    def _checked(self, gym_reset_kwargs: dict[str, Any] | None, render: float | None) -> dict[str, Any]:
+        """Check what a collect is given.
+
+        :return: the arguments of resets.
+        """
+        check_number("render", render or None, optional=True)
+        check_instance("gym_reset_kwargs", gym_reset_kwargs, dict, optional=True)
+        if self._is_closed:
+            raise RuntimeError("the collector is closed: make a new one")
+        return gym_reset_kwargs or {}
+
+    def _run(
+        self, limit: Limit, reset_kwargs: dict[str, Any], *, random: bool, no_grad: bool, render: float | None
+    ) -> CollectStats:
+        """Act, step, store and begin new episodes until the limit is reached."""
+        if random and not callable(getattr(self.policy, "map_action_inverse", None)):
             raise TypeError(f"random actions need a policy with map_action_inverse, got {self.policy!r:.200}")
-        start, gradients = time.perf_counter(), torch.is_grad_enabled()
+        start, gradients, episodes = time.perf_counter(), torch.is_grad_enabled(), self._episodes
+        self._choose_listeners()
+        chooser, why = (None, "") if random else _tried(self._native_chooser, no_grad=no_grad)
+        if why and self._native_acting is True:
+            raise ArgumentError(f'native_acting is True, but {why}: give "auto" or False')
+        native = None if reset_kwargs or render else self._native_steps(limit, chooser, random=random)
+        draws, noise = self._random_actions if random else None, self.exploration_noise
+        python = PythonSteps(self.policy, self._envs, episodes, self._pending, chooser, draws, noise, no_grad)
         custom_stats = None if self.collect_stats_class is CollectStats else self.collect_stats_class()
         tally = Tally(custom_stats=custom_stats, whole_episodes=limit.discards)
-        self._choose_listeners()
-        self._choose_chooser(options)
         try:
-            if type(self).reset_env is not Collector.reset_env and self._stale.all():  # a user's reset_env
-                self.reset_env(reset_kwargs) if reset_kwargs else self.reset_env()
-                reset_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
-            self._reset_stale(limit.ready, reset_kwargs)
-            self._run_until(limit, tally, options, reset_kwargs)
-        except BaseException:  # a step may have been taken but not stored, so the running episodes cannot go on
-            self._stale[:] = True
+            self._begin(limit.ready, reset_kwargs)
+            while not limit.reached:
+                if native is not None and native.take(limit, tally):  # many vector steps at once
+                    continue
+                acted, rows = python.take(limit.ready)  # obs_RO and act_RA, and what the environments returned
+                transition, obs_RO, info_R = self._transition(acted, rows)
+                stored, ended_D = self._store(transition, rows, tally, python)
+                episodes.show(rows.env_id, obs_RO, info_R)  # of the next episode, where environments reset themselves
+                self._end(rows)
+                limit.advance(stored, ended_D)
+                if render:
+                    self._envs.render()
+                    time.sleep(max(render, 0.0))
+                if True in episodes.stale.tobytes():
+                    self._reset(limit.ready[episodes.stale[limit.ready]], reset_kwargs)
+        except BaseException:  # a step may have been taken but not stored, so the running episodes cannot continue
+            episodes.end_all()
             torch.set_grad_enabled(gradients)  # Ctrl-C may have kept a torch.no_grad() from ending
             self._discard_pending()
-            if self._chooser is not None:
-                self._chooser.forget()
+            if chooser is not None:
+                chooser.forget()
             raise
-        finally:
-            self._unseeded = None
         if limit.discards:
-            self._stale[:] = True
-            self._before = None
+            episodes.end_all()
         seconds = max(time.perf_counter() - start, 1e-9)
         self.collect_step += tally.steps
         self.collect_episode += tally.episodes
         self.collect_time += seconds
-        return tally.stats(seconds)  # type: ignore[no-any-return]
+        return tally.stats(seconds)
 
-    def _run_until(self, limit: Limit, tally: Tally, options: CollectOptions, reset_kwargs: dict[str, Any]) -> None:
-        """Steps the environments, and resets those whose episode ended, until the limit is reached."""
-        while not limit.reached:
-            if self._collect_whole_steps(limit, tally, options, reset_kwargs):
-                continue
-            before = tally.steps
-            rows = self._step(self._pending_steps.idle(limit.ready), options)
-            ended = self._record(rows, tally)
-            if options.render is not None:
-                self._envs.render()
-                time.sleep(max(options.render, 0.0))
-            limit.advance(tally.steps - before, ended)
-            if not self._resets_itself and True in self._stale.tobytes():
-                again = limit.ready[self._stale[limit.ready]]
-                if len(again):
-                    self._reset(again, reset_kwargs)
+    def _transition(self, acted: dict[str, Any], rows: Rows) -> tuple[dict[str, Any], Any, Info]:
+        """Put the columns of the transitions together, and apply ``preprocess_fn`` to them.
+
+        :return: the columns; and the observations and infos that the next actions are chosen from.
+        """
+        transition = {
+            **acted,
+            "rew": rows.rew,
+            "terminated": rows.terminated,
+            "truncated": rows.truncated,
+            "obs_next": wrap_nested(as_arrays(rows.obs_next)),
+            "info": wrap_nested(infos_of_transitions(rows)),
+        }
+        obs_RO, info_R = as_arrays(rows.obs), rows.info
+        if self._preprocessing is not None:
+            transition["obs_next"] = wrap_nested(tree.writable(as_arrays(rows.obs_next)))
+            obs_RO, info_R = self._preprocessing.of_rows(transition, rows)
+        self._episodes.before = rows.env_id, transition
+        return transition, obs_RO, info_R
+
+    def _store(self, transition: dict[str, Any], rows: Rows, tally: Tally, python: PythonSteps) -> tuple[int, Ids]:
+        """Add the transitions to the buffer, and count them.
+
+        :return: their number, and the environments whose episode ended.
+        """
+        ids, done, returns = rows.env_id, rows.done, rows.returns
+        if rows.valid is not None:  # in some rows, an environment only reset, or it failed and was rebuilt
+            broken = ids[done & ~rows.valid]
+            if len(broken):
+                self._close_episodes(broken)
+                tally.broken += len(broken)
+            kept = np.flatnonzero(rows.valid)
+            if not len(kept):
+                return 0, kept
+            transition, ids, done = tree.take(transition, kept), ids[kept], done[kept]
+            returns = None if returns is None else returns[kept]
+        batch = wrap(transition)
+        if self._room is not None:
+            check_room(self._room, self.buffer, ids)
+            self._room[ids] -= 1
+        if self._reports_steps:
+            batch = self._report_step(batch, tally, python)
+        if self._checks_rewards:
+            check_rewards(batch.rew, ids, self.collect_step + tally.steps)
+        index, ep_return, ep_len, _ = self.buffer.add(batch, buffer_ids=ids)
+        tally.steps += len(ids)
+        if True not in done.tobytes():  # the quickest test
+            return len(ids), ids[:0]
+        tally.returns.append((ep_return if returns is None else returns)[done])
+        tally.lens.append(ep_len[done])
+        if self._reports_episodes:
+            self._report_episodes(index[done], tally)
+        return len(ids), ids[done]
+
+    def _end(self, rows: Rows) -> None:
+        """Record which episodes have ended, and which environments have begun another one by themselves."""
+        fresh_R = rows.done if rows.valid is None else rows.done | ~rows.valid
+        if True not in fresh_R.tobytes():
+            return
+        self._episodes.forget(rows.env_id[fresh_R])
+        if not self._resets_itself:
+            self._episodes.stale[rows.env_id[rows.done]] = True
+        self._start_noise(fresh_R)
+
+    def _start_noise(self, first_R: NDArray[np.bool_]) -> None:
+        """Tell a policy with noise which rows of its newest actions are followed by the first step of an episode.
+
+        Rows of asynchronous environments come in another order than their actions were chosen in.
+        """
+        start = getattr(self.policy, "start_episodes", None)
+        if start is not None and self.exploration_noise and not self._envs.is_async:
+            start(first_R)
+
+    def _close_episodes(self, ids: Ids) -> None:
+        close = getattr(self.buffer, "close_episodes", None)
+        if close is not None:  # a buffer of the user's own class may not have this method
+            close(ids)
+
+    # -- in Rust -----------------------------------------------------------------------------------------------------
+
+    def _native_chooser(self, *, no_grad: bool = True) -> Any:
+        """Return what chooses the policy's actions in Rust.
+
+        :raises NotNativeError: the policy itself must choose them.
+        """
+        make = getattr(type(self.policy), "native_chooser", None)
+        if self._native_acting is False:
+            raise NotNativeError("native_acting is False")
+        if make is None:
+            raise NotNativeError(f"{type(self.policy).__name__} has no native_chooser")
+        if not no_grad:
+            raise NotNativeError("no_grad is False")
+        if self._reports_steps:
+            raise NotNativeError("hooks and statistics of one's own are given the policy's distribution")
+        if self._episodes.hidden is not None:
+            raise NotNativeError("there are hidden states")
+        return make(self.policy)
+
+    def _native_steps(self, limit: Limit, chooser: Any, *, random: bool) -> NativeSteps | None:
+        """Return what takes many vector steps at once, in Rust; None where each is taken in Python."""
+        return None if limit.whole_steps is None else _tried(self._whole_steps, chooser, random=random)[0]
+
+    def _whole_steps(self, chooser: Any, *, random: bool = False) -> NativeSteps:
+        """Return what takes many vector steps at once.
+
+        :param chooser: what chooses the policy's actions in Rust; None for random actions, or for the policy itself.
+        :raises NotNativeError: policy, environments, buffer or hooks need Python for each step.
+        """
+        if chooser is None and not random:
+            raise NotNativeError("the policy chooses in Python")
+        if random and (self._native_acting is False or self._episodes.hidden is not None or self._reports_steps):
+            raise NotNativeError("random actions are drawn in Python")
+        if self._reports_episodes or self._preprocessing is not None:
+            raise NotNativeError("there are hooks, statistics of one's own, or a preprocess_fn")
+        envs, replay = engines(self._envs, self.buffer)
+        if random:
+            acting = random_acting(self.policy, self._random_actions)
+        else:
+            acting = acting_of(self.policy, chooser, self._envs, noise=self.exploration_noise)
+        steps_before = self.collect_step if self._checks_rewards else None
+        return NativeSteps(envs, replay, self._episodes, acting, chooser, self._room, steps_before)
+
+    def __repr__(self) -> str:
+        policy, envs = type(self.policy).__name__, self.env_num
+        return f"{type(self).__name__}({policy}, {envs} environments, {self._how()})"
+
+    def _how(self) -> str:
+        """Return in words how a collect without options would choose actions and step environments now."""
+        self._choose_listeners()
+        chooser, why = _tried(self._native_chooser)
+        if chooser is None:
+            return f"acting by torch: {why}"
+        native, why = _tried(self._whole_steps, chooser)
+        return f"acting in Rust, one vector step at a time: {why}" if native is None else "collecting in Rust"
+
+    # -- hooks and statistics ----------------------------------------------------------------------------------------
+
+    def _choose_listeners(self) -> None:
+        """Determine whether steps, and whether episodes, are passed to hooks or statistics."""
+        own = self.collect_stats_class is not CollectStats
+        self._reports_steps = own or "run_on_step_hook" in self._overridden or self._on_step_hook is not None
+        self._reports_episodes = own or "run_on_episode_done" in self._overridden or bool(self._on_episode_done_hook)
+
+    def _report_step(self, transition: Batch, tally: Tally, python: PythonSteps) -> Batch:
+        """Pass a step to the hook and the statistics.
+
+        :return: the transitions with the changes that the hook made.
+        """
+        dist = python.dist if len(transition) == python.dist_rows else None
+        normalized = self.policy.map_action(transition.act)
+        actions, step = hooks.step_batches(transition, normalized, dist)
+        self.run_on_step_hook(actions, step)
+        if tally.custom_stats is not None:
+            tally.custom_stats.update_at_step_batch(step)
+        return hooks.stored_fields(step)
+
+    def _report_episodes(self, last_D: Ids, tally: Tally) -> None:
+        """Pass the episodes that ended with the rows ``last_D`` of the buffer to the hook and the statistics."""
+        for last, ep_return, length in zip(last_D.tolist(), tally.returns[-1], tally.lens[-1].tolist(), strict=True):
+            rows = self.buffer.rows_until(last, length)
+            episode = self.buffer[rows]
+            added = self.run_on_episode_done(episode)
+            if added:
+                hooks.add_to_episode(self.buffer, episode, rows, added, whole=tally.whole_episodes)
+            if tally.custom_stats is not None:
+                tally.custom_stats.update_at_episode_done(episode, ep_return)
+
+    # -- new episodes ------------------------------------------------------------------------------------------------
+
+    def _begin(self, ready_R: Ids, reset_kwargs: dict[str, Any]) -> None:
+        """Begin new episodes in those of ``ready_R`` that must be reset."""
+        episodes = self._episodes
+        episodes.use_seeds_once()
+        if True not in episodes.stale.tobytes():
+            return
+        if episodes.stale[self._pending.waiting].any():
+            self._discard_pending()
+        if "reset_env" in self._overridden and episodes.stale.all():
+            first = self.reset_env(reset_kwargs) if reset_kwargs else self.reset_env()
+            if episodes.stale.all():  # it did not call the method below
+                episodes.begin(self._all_ids, as_arrays(parse(first[0])), as_info(first[1], self.env_num))
+        self._reset(ready_R[episodes.stale[ready_R]], reset_kwargs)
+
+    def reset_env(self, gym_reset_kwargs: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Begin a new episode in every environment; the running episodes are truncated in the buffer.
+
+        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``.
+        :return: the first observations, and an array of the info dicts.
+        """
+        self._discard_pending()
+        self._episodes.before = None
+        self._episodes.use_seeds_once()
+        self._reset(self._all_ids, gym_reset_kwargs or {})
+        return wrap_nested(self._episodes.obs), np.array(self._episodes.info.dicts(), dtype=object)
+
+    def _reset(self, ids: Ids, reset_kwargs: dict[str, Any]) -> None:
+        """Begin new episodes in ``ids``, and close the running ones in the buffer."""
+        if not len(ids):
+            return
+        episodes = self._episodes
+        episodes.stale[ids] = True  # until all of this is done
+        obs, info = self._envs.reset_rows(episodes.where(ids), **episodes.seeded_once(ids, reset_kwargs))
+        obs = as_arrays(obs)
+        if self._preprocessing is not None:
+            obs, info = self._preprocessing.of_reset(tree.writable(obs), info, ids)
+        self._close_episodes(ids)
+        if len(ids) == self.env_num:
+            self._start_noise(np.ones(self.env_num, np.bool_))
+        episodes.begin(ids, obs, info)
+
+    def _discard_pending(self) -> None:
+        """Discard the results of pending steps, and mark their environments for a reset."""
+        self._episodes.stale[self._pending.waiting] = True
+        if self._envs.waiting_id:
+            self._envs._abandon()  # noqa: SLF001 (the next call waits for them)
+        self._pending.clear()
+
+    @property
+    def data(self) -> Batch:
+        """The input of the policy for the next actions: ``obs`` and ``info`` of all environments.
+
+        Environments whose episode has ended are reset first. The other keys of a transition hold the values of the
+        newest step, or are empty.
+        """
+        episodes = self._episodes
+        if episodes.stale.all():
+            self.reset_env()
+        elif episodes.stale.any():
+            self._discard_pending()
+            self._reset(np.flatnonzero(episodes.stale), {})
+        known = {"obs": wrap_nested(episodes.obs), "info": wrap_nested(episodes.infos(self._all_ids))}
+        batch = policy_input(known, self._all_ids, episodes.before)
+        return wrap({key: getattr(batch, key) for key in _KEYS})
+
+    # -- resetting, saving and closing -------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        reset_buffer: bool = True,
+        reset_stats: bool | dict[str, Any] | None = True,
+        gym_reset_kwargs: dict[str, Any] | None = None,
+    ) -> tuple[Any, Any]:
+        """Begin new episodes in all environments, and resets the buffer and the counters.
+
+        :param reset_buffer: whether the buffer is emptied.
+        :param reset_stats: whether the counters are set to zero. (A dict is taken as ``gym_reset_kwargs``, which is
+            the second parameter in Tianshou 1.0.)
+        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``.
+        :return: the first observations, and an array of the info dicts.
+        """
+        if isinstance(reset_stats, dict):
+            gym_reset_kwargs = reset_stats
+        if reset_buffer:
+            self.reset_buffer()
+        first: Any = self.reset_env(gym_reset_kwargs) if gym_reset_kwargs else self.reset_env()
+        if reset_stats or reset_stats is None or reset_stats == {}:  # Tianshou 1.0 always resets them
+            self.reset_stat()
+        return first  # type: ignore[no-any-return]
+
+    def reset_stat(self) -> None:
+        """Set ``collect_step``, ``collect_episode`` and ``collect_time`` to zero."""
+        self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
+
+    def reset_buffer(self, keep_statistics: bool = False) -> None:
+        """Empty the buffer.
+
+        :param keep_statistics: whether running episodes keep the return and the length that they have so far.
+        """
+        self.buffer.reset(keep_statistics=keep_statistics)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the collector for a checkpoint, without its buffer.
+
+        The state holds the environments within their episodes, hidden states, random generators of the action spaces,
+        statistics of wrappers, and counters. For an environment whose state cannot be saved (see
+        :mod:`rlfast.env.state`), it holds the reason. The buffer is saved by :meth:`rlfast.data.ReplayBuffer.save`.
+
+        :return: a dict of plain data.
+        """
+        return collector_state.state_of(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> dict[int, str]:
+        """Restore a state. The buffer must be restored to the same moment separately.
+
+        :param state: the return value of :meth:`state_dict`, of a collector with as many environments.
+        :return: the indices of the environments that could not be restored, with the reasons. Each begins a new
+            episode, with a seed that is drawn from a copy of NumPy's global generator.
+        :raises ValueError: the state is of other environments: another number, other spaces or wrappers. Nothing is
+            changed then.
+        """
+        return collector_state.load(self, state)
+
+    @contextmanager
+    def finite_rewards(self) -> Iterator[None]:
+        """Return a context in which a reward of NaN or infinity raises NonFiniteError. Trainers collect in it."""
+        self._checks_rewards = True
+        try:
+            yield
+        finally:
+            self._checks_rewards = False
+
+    @contextmanager
+    def without_overwriting(self) -> Iterator[None]:
+        """Return a context in which a step raises ValueError if its row would overwrite one that was added in it."""
+        self._room = row_capacities(self.buffer, self.env_num)
+        try:
+            yield
+        finally:
+            self._room = None
+
+    def close(self) -> None:
+        """Close the environments. The collector cannot be used after that."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.env.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._is_closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _tried(make: Callable[..., T], *arguments: Any, **options: Any) -> tuple[T | None, str]:
+    """Return what a function makes; or None, and why Rust does not do it."""
+    try:
+        return make(*arguments, **options), ""
+    except NotNativeError as error:
+        return None, str(error)
+
+
+BaseCollector = Collector
+"""Tianshou's name of what collectors share. A subclass may override ``_collect``."""
 
 
 class AsyncCollector(Collector):
@@ -280,6 +794,4 @@ class AsyncCollector(Collector):
     A vector environment without ``wait_num`` and ``timeout`` is stepped as by a :class:`Collector`.
     """
 
-    def _check_env(self) -> None:
-        if self._envs.is_async:
-            warn_user("asynchronous environments may put more transitions into the buffer than asked")
+    _takes_async = True

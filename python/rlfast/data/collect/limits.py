@@ -1,48 +1,56 @@
-"""The limits of a collect: when it is done, and which environments are stepped until then."""
+"""When a collect is done, which environments are stepped until then, and what was counted."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlfast.data.stats import CollectStats
 
 Ids = NDArray[np.int64]
 
 
 class Limit(ABC):
-    """Decides after every vector step whether the collect is done and which environments are stepped next."""
+    """Decides after every vector step whether the collect is done and which environments are stepped next.
 
-    ready: Ids
-    """Environments to step next, ascending."""
+    :param ready: the environments to step next, ascending.
+    :param left: the steps or episodes that are still to be collected.
+    """
+
+    kind: ClassVar[str]
+    """The name of such limits for :func:`rlfast._core.collect`."""
     discards = True
     """Whether all environments are reset after the collect, because some were left within an episode."""
-    _missing: int
-    """How many steps or episodes are still to be collected."""
+
+    def __init__(self, ready: Ids, left: Any) -> None:
+        self.ready, self._left = ready, left
 
     @property
-    @abstractmethod
+    def reached(self) -> bool:
+        """Whether enough was collected."""
+        return bool(self._left <= 0)
+
+    @property
     def whole_steps(self) -> tuple[str, Any] | None:
         """The limit as :func:`rlfast._core.collect` takes it; None for no vector step there."""
+        return self.kind, self._left
 
-    @abstractmethod
-    def resume(self, ready: Ids, left: Any, steps: int) -> None:
-        """Takes what a collect in Rust has left.
+    def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002 (for limits of steps)
+        """Record what a call of :func:`rlfast._core.collect` has left.
 
         :param ready: as :attr:`ready`.
         :param left: what is left of :attr:`whole_steps`.
         :param steps: how many steps of environments were taken.
         """
-
-    @property
-    def reached(self) -> bool:
-        """Whether enough was collected."""
-        return self._missing <= 0
+        self.ready, self._left = ready, left
 
     @abstractmethod
     def advance(self, steps: int, ended: Ids) -> None:
-        """Counts a vector step.
+        """Count a vector step.
 
         :param steps: the number of environments that were stepped.
         :param ended: the environments whose episode ended in this step.
@@ -57,29 +65,28 @@ class StepLimit(Limit):
     :param exact: whether the last vector step takes only as many environments as are needed.
     """
 
+    kind = "steps"
     discards = False
 
     def __init__(self, n_step: int, all_ids: Ids, *, exact: bool = False) -> None:
-        self._missing = n_step
-        self._all = all_ids
-        self._exact = exact
-        self.ready = self._all[:n_step] if exact else self._all
+        super().__init__(all_ids[:n_step] if exact else all_ids, n_step)
+        self._all, self._exact = all_ids, exact
 
     @property
     def whole_steps(self) -> tuple[str, Any] | None:
         """All vector steps of all environments but the last, whose transitions the next actions may need."""
-        steps = (self._missing if self._exact else self._missing + len(self._all) - 1) // len(self._all) - 1
-        return ("steps", steps) if steps > 0 else None
+        steps = (self._left if self._exact else self._left + len(self._all) - 1) // len(self._all) - 1
+        return (self.kind, steps) if steps > 0 else None
 
     def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002
-        """Counts ``steps``."""
+        """Count ``steps``."""
         self.advance(steps, ready[:0])
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
-        """Counts ``steps``."""
-        self._missing -= steps
-        if self._exact and 0 < self._missing < len(self._all):
-            self.ready = self._all[: self._missing]
+        """Count ``steps``."""
+        self._left -= steps
+        if self._exact and 0 < self._left < len(self._all):
+            self.ready = self._all[: self._left]
 
 
 class EpisodeLimit(Limit):
@@ -93,23 +100,15 @@ class EpisodeLimit(Limit):
     :param env_num: the number of environments.
     """
 
+    kind = "episodes"
+
     def __init__(self, n_episode: int, env_num: int) -> None:
-        self._missing = n_episode
-        self.ready = np.arange(min(n_episode, env_num))
-
-    @property
-    def whole_steps(self) -> tuple[str, Any] | None:
-        """All steps."""
-        return "episodes", self._missing
-
-    def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002
-        """Takes the number of missing episodes."""
-        self.ready, self._missing = ready, left
+        super().__init__(np.arange(min(n_episode, env_num)), n_episode)
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
-        """Counts episodes, and stops environments among ``ended`` if more are running than episodes are missing."""
-        self._missing -= len(ended)
-        surplus = len(self.ready) - self._missing
+        """Count episodes, and stop environments among ``ended`` if more are running than episodes are missing."""
+        self._left -= len(ended)
+        surplus = len(self.ready) - self._left
         if surplus > 0:
             self.ready = np.setdiff1d(self.ready, ended[:surplus], assume_unique=True)
 
@@ -124,27 +123,65 @@ class EpisodeQuotas(Limit):
     :param env_num: the number of environments.
     """
 
+    kind = "quotas"
+
     def __init__(self, n_episode: int, env_num: int) -> None:
-        share, rest = divmod(n_episode, env_num)
-        self._quota = np.full(env_num, share)
-        self._quota[:rest] += 1
-        self.ready = np.flatnonzero(self._quota)
+        quotas = np.full(env_num, n_episode // env_num)
+        quotas[: n_episode % env_num] += 1
+        super().__init__(np.flatnonzero(quotas), quotas)
 
     @property
     def reached(self) -> bool:
         """Whether enough was collected."""
         return len(self.ready) == 0
 
-    @property
-    def whole_steps(self) -> tuple[str, Any] | None:
-        """All steps."""
-        return "quotas", self._quota
-
-    def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002
-        """Takes the remaining quotas."""
-        self.ready, self._quota = ready, left
-
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
-        """Counts episodes, and stops those environments among ``ended`` that have played all of theirs."""
-        self._quota[ended] -= 1
-        self.ready = self.ready[self._quota[self.ready] > 0]
+        """Count episodes, and stop those environments among ``ended`` that have played all of theirs."""
+        self._left[ended] -= 1
+        self.ready = self.ready[self._left[self.ready] > 0]
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counters and results of one collect so far."""
+
+    steps: int = 0
+    broken: int = 0
+    """Episodes that were cut off because their environment failed and was rebuilt."""
+    returns: list[NDArray[np.floating]] = field(default_factory=list)
+    """One array for each step in which episodes ended: their returns."""
+    lens: list[NDArray[np.int64]] = field(default_factory=list)
+    """One array for each step in which episodes ended: their lengths."""
+    custom_stats: CollectStats | None = None
+    """Statistics of a user's class, updated after each step and each episode; None for the default class."""
+    whole_episodes: bool = False
+    """Whether only whole episodes are collected, so that an episode hook can add values to all of their rows."""
+
+    @property
+    def episodes(self) -> int:
+        """The number of episodes that ended."""
+        return sum(map(len, self.lens))
+
+    def stats(self, seconds: float) -> CollectStats:
+        """Make the statistics of the collect.
+
+        :param seconds: how long the collect took.
+        :return: an instance of :class:`~rlfast.data.CollectStats`, or of the user's class.
+        """
+        custom = self.custom_stats
+        if custom is not None:
+            custom.n_broken_episodes = self.broken
+            if len(custom.lens) == self.episodes > 0:  # it counted only the rows that the buffer still has
+                custom.lens = np.concatenate(self.lens)
+            custom.set_collect_time(seconds, update_collect_speed=True)
+            custom.refresh_all_sequence_stats()
+            return custom
+        return CollectStats.with_autogenerated_stats(
+            returns=np.concatenate(self.returns) if self.returns else np.array([]),
+            lens=np.concatenate(self.lens) if self.lens else np.array([], dtype=np.int64),
+            n_collected_episodes=self.episodes,
+            n_collected_steps=self.steps,
+            n_broken_episodes=self.broken,
+            collect_time=seconds,
+            collect_speed=self.steps / seconds,
+        )

@@ -43,7 +43,7 @@ _set_context = PolicyInput.__dict__[_context].__set__
 
 
 def policy_input(fields: dict[str, Any], ids: Ids, before: Before | None) -> PolicyInput:
-    """Makes the batch of the environments ``ids``; ``fields`` are neither copied nor checked.
+    """Make the batch of the environments ``ids``; ``fields`` are neither copied nor checked.
 
     :param fields: ``obs`` and ``info``.
     :param ids: the indices of the environments.
@@ -56,7 +56,7 @@ def policy_input(fields: dict[str, Any], ids: Ids, before: Before | None) -> Pol
 
 
 def _previous(before: Before, ids: Ids, key: str) -> Any:
-    """Returns the field ``key`` of the previous step for ``ids``; an empty ``Batch`` if one of them has no such row."""
+    """Return the field ``key`` of the previous step for ``ids``; an empty ``Batch`` if one of them has no such row."""
     known, fields = before
     value = fields["terminated"] | fields["truncated"] if key == "done" else fields.get(key)
     if value is None or np.array_equal(ids, known):

@@ -34,7 +34,7 @@ class Preprocessing:
         self._takes = None if every else {one.name for one in parameters}
 
     def of_reset(self, obs: Any, info: Info, ids: Ids) -> tuple[Any, Info]:
-        """Preprocesses the result of a reset.
+        """Preprocess the result of a reset.
 
         :return: the first observations of ``ids``, and their infos.
         """
@@ -44,7 +44,7 @@ class Preprocessing:
         return obs, as_info(changed["info"], len(ids)) if "info" in changed else info
 
     def of_rows(self, transition: dict[str, Any], rows: Rows) -> tuple[Any, Info]:
-        """Preprocesses the result of a step; ``transition`` is changed in place.
+        """Preprocess the result of a step; ``transition`` is changed in place.
 
         :return: the observations for the next actions, and their infos.
         """
@@ -62,7 +62,7 @@ class Preprocessing:
         return (obs, info) if not began.any() else self._begun(np.flatnonzero(began), obs, info, rows)
 
     def _begun(self, where: Ids, obs: Any, info: Info, rows: Rows) -> tuple[Any, Info]:
-        """Replaces the observations and infos of environments that reset themselves by preprocessed first ones."""
+        """Replace the observations and infos of environments that reset themselves by preprocessed first ones."""
         dicts, fresh = info.dicts(), rows.info.dicts()
         own = Info.of([fresh[k] for k in where.tolist()])
         first, own = self.of_reset(tree.take(as_arrays(rows.obs), where), own, rows.env_id[where])
@@ -78,12 +78,12 @@ class Preprocessing:
 
 
 def as_arrays(obs: Any) -> Any:
-    """Converts observations to the form that policies and buffers take: an array, or nested dicts of arrays."""
+    """Convert observations to the form that policies and buffers take: an array, or nested dicts of arrays."""
     return obs if isinstance(obs, np.ndarray) else tree.storable(obs)
 
 
 def as_info(value: Any, rows: int) -> Info:
-    """Converts infos of a ``preprocess_fn``: an array or list of dicts, or columns in a ``Batch`` or a dict.
+    """Convert infos of a ``preprocess_fn``: an array or list of dicts, or columns in a ``Batch`` or a dict.
 
     :param value: the infos.
     :param rows: the number of environments.

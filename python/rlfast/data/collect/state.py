@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.collect.stepping import Stepping
+from rlfast.data.collect.episodes import Episodes
 from rlfast.data.plain_data import is_plain
 from rlfast.env import BaseVectorEnv
+from rlfast.env.backends.info import Info
 from rlfast.env.state import set_space_streams, space_streams
 
 _BATCH = "~Batch"
@@ -21,9 +22,24 @@ _TEXTS = "~texts"  # such as the names of agents
 _COUNTERS = ("collect_step", "collect_episode", "collect_time")
 
 
-def state_of(collector: Stepping) -> dict[str, Any]:
+class Collecting(Protocol):
+    """What is saved and restored of a :class:`~rlfast.data.Collector`."""
+
+    env_num: int
+    collect_step: int
+    collect_episode: int
+    collect_time: float
+    env: Any
+    _envs: BaseVectorEnv
+    _episodes: Episodes
+    _action_space: Any
+
+
+def state_of(collector: Collecting) -> dict[str, Any]:
     """See :meth:`Collector.state_dict`."""
-    infos, obs = collector._infos.state(), _plain(collector._obs)
+    episodes = collector._episodes
+    info = episodes.info
+    infos, obs = {"columns": info._columns, "dicts": info.dicts()}, _plain(episodes.obs)
     shown = is_plain(obs) and is_plain(infos)
     return {
         "counters": {name: getattr(collector, name) for name in _COUNTERS},
@@ -32,12 +48,12 @@ def state_of(collector: Stepping) -> dict[str, Any]:
         "wrappers": wrapper_states(collector._envs),
         "obs": obs if shown else None,
         "infos": infos if shown else None,
-        "hidden": _plain(collector._state),
+        "hidden": _plain(episodes.hidden),
     }
 
 
-def check(collector: Stepping, state: dict[str, Any]) -> None:
-    """Checks that a state fits a collector.
+def check(collector: Collecting, state: dict[str, Any]) -> None:
+    """Check that a state fits a collector.
 
     :raises ValueError: the state is of other environments: another number, other wrappers or spaces, or observations
         of another shape; or a counter is not a number.
@@ -55,7 +71,7 @@ def check(collector: Stepping, state: dict[str, Any]) -> None:
             raise ValueError(f"{name} of a collector cannot be {state['counters'][name]!r:.50}")
 
 
-def load(collector: Stepping, state: dict[str, Any]) -> dict[int, str]:
+def load(collector: Collecting, state: dict[str, Any]) -> dict[int, str]:
     """See :meth:`Collector.load_state_dict`."""
     check(collector, state)
     reasons = ((i, _restore_env(collector, i, own)) for i, own in enumerate(state["envs"]))
@@ -64,33 +80,39 @@ def load(collector: Stepping, state: dict[str, Any]) -> dict[int, str]:
         seeds = np.random.RandomState()
         seeds.set_state(np.random.get_state())
         collector._envs.reset_rows(list(lost), seed=seeds.randint(2**31, size=len(lost)).tolist())
-        collector._stale[list(lost)] = True
+        collector._episodes.stale[list(lost)] = True
     for space, streams in zip(_spaces(collector), state["spaces"], strict=True):
         set_space_streams(space, streams)
     for wrapper, own in zip(_wrappers(collector._envs), state["wrappers"], strict=True):
         wrapper.load_state_dict(own)
     for name in _COUNTERS:
         setattr(collector, name, state["counters"][name])
-    collector._obs, collector._state = _unplain(state["obs"]), _unplain(state["hidden"])
-    collector._infos.set_state(state["infos"])
+    episodes = collector._episodes
+    episodes.obs, episodes.hidden = _unplain(state["obs"]), _unplain(state["hidden"])
+    if state["infos"] is None:
+        episodes.info = Info(collector.env_num)
+    elif state["infos"]["columns"] is None:
+        episodes.info = Info.of(state["infos"]["dicts"])
+    else:
+        episodes.info = Info(collector.env_num, columns=state["infos"]["columns"])
     return lost
 
 
-def _env_state(collector: Stepping, i: int, *, shown: bool) -> dict[str, Any]:
+def _env_state(collector: Collecting, i: int, *, shown: bool) -> dict[str, Any]:
     if not shown:
         return {"why": "its observations or infos hold objects"}
     if i in collector._envs.waiting_id:
         return {"why": "it was stepping"}
     try:
-        flags = {"stale": bool(collector._stale[i]), "unstepped": bool(collector._unstepped[i])}
+        flags = {name: bool(getattr(collector._episodes, name)[i]) for name in ("stale", "unstepped")}
         state = {"env": collector._envs.get_state([i])[0], **flags}
     except NotImplementedError as error:
         return {"why": str(error)}
     return state if is_plain(state) else {"why": "its state holds objects"}
 
 
-def _restore_env(collector: Stepping, i: int, state: dict[str, Any]) -> str | None:
-    """Restores one environment.
+def _restore_env(collector: Collecting, i: int, state: dict[str, Any]) -> str | None:
+    """Restore one environment.
 
     :return: None, or the reason why it cannot be restored.
     """
@@ -100,18 +122,18 @@ def _restore_env(collector: Stepping, i: int, state: dict[str, Any]) -> str | No
         collector._envs.set_state([state["env"]], [i])
     except (NotImplementedError, ValueError) as error:
         return str(error)
-    collector._stale[i], collector._unstepped[i] = state["stale"], state.get("unstepped", False)
+    collector._episodes.stale[i], collector._episodes.unstepped[i] = state["stale"], state.get("unstepped", False)
     return None
 
 
-def _spaces(collector: Stepping) -> Sequence[Any]:
-    """Returns the action spaces: one for each environment, or a single one for all of them together."""
+def _spaces(collector: Collecting) -> Sequence[Any]:
+    """Return the action spaces: one for each environment, or a single one for all of them together."""
     spaces = collector._action_space
     return spaces if isinstance(spaces, list) else [spaces]
 
 
 def wrapper_states(env: BaseVectorEnv) -> list[Any]:
-    """Returns the states of vector environment wrappers, such as statistics of observations, the outermost first.
+    """Return the states of vector environment wrappers, such as statistics of observations, the outermost first.
 
     :param env: the vector environment.
     """
@@ -119,7 +141,7 @@ def wrapper_states(env: BaseVectorEnv) -> list[Any]:
 
 
 def _wrappers(env: BaseVectorEnv) -> list[Any]:
-    """Returns the vector environment wrappers that have a state, such as statistics of observations."""
+    """Return the vector environment wrappers that have a state, such as statistics of observations."""
     found = []
     layer: Any = env
     while layer is not None:
@@ -130,7 +152,7 @@ def _wrappers(env: BaseVectorEnv) -> list[Any]:
 
 
 def _plain(tree: Any) -> Any:
-    """Returns ``tree`` with every ``Batch`` and every array of texts as a dict; :func:`_unplain` is the inverse."""
+    """Return ``tree`` with every ``Batch`` and every array of texts as a dict; :func:`_unplain` is the inverse."""
     if isinstance(tree, np.ndarray) and tree.dtype == object and all(type(text) is str for text in tree.flat):
         return {_TEXTS: tree.tolist()}
     if isinstance(tree, Batch):
@@ -141,7 +163,7 @@ def _plain(tree: Any) -> Any:
 
 
 def _unplain(tree: Any) -> Any:
-    """Returns the nested values that :func:`_plain` was given."""
+    """Return the nested values that :func:`_plain` was given."""
     if isinstance(tree, dict) and _TEXTS in tree:
         return np.array(tree[_TEXTS], dtype=object)
     if isinstance(tree, dict):
