@@ -17,21 +17,8 @@ from numpy.typing import NDArray
 from rlfast.data.batch.batch import Batch, parse, wrap, wrap_nested
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.vector import VectorReplayBuffer
-from rlfast.data.collect import hooks
+from rlfast.data.collect import checks, hooks
 from rlfast.data.collect import state as collector_state
-from rlfast.data.collect.checks import (
-    ActingPolicyProtocol,
-    as_vector,
-    check_buffer,
-    check_nothing_missing,
-    check_policy,
-    check_rewards,
-    check_room,
-    check_spaces,
-    is_single,
-    positive,
-    row_capacities,
-)
 from rlfast.data.collect.episodes import Episodes, infos_of_transitions
 from rlfast.data.collect.hooks import EpisodeFunction, StepFunction
 from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, Limit, StepLimit, Tally
@@ -136,7 +123,7 @@ class Collector:
 
     def __init__(
         self,
-        policy: ActingPolicyProtocol,
+        policy: checks.ActingPolicyProtocol,
         env: gym.Env[Any, Any] | BaseVectorEnv,
         buffer: ReplayBuffer | None = None,
         preprocess_fn: Callable[..., Any] | bool | None = None,
@@ -154,15 +141,15 @@ class Collector:
         self.preprocess_fn = preprocess_fn
         self.set_on_episode_done_hook(on_episode_done_hook)
         self.set_on_step_hook(on_step_hook)
-        check_policy(policy, exploration_noise=bool(exploration_noise))
+        checks.check_policy(policy, exploration_noise=bool(exploration_noise))
         self.policy = policy
         self.exploration_noise = exploration_noise
         self.collect_stats_class = collect_stats_class
         self.raise_on_nan_in_buffer = raise_on_nan_in_buffer
         self.env = env
-        check_spaces(policy, self._envs)
+        checks.check_spaces(policy, self._envs)
         self._assign_buffer(buffer)
-        self._is_closed = False
+        self.is_closed = False
         self._checks_rewards = False  # within `finite_rewards`
         self._room: Ids | None = None  # within `without_overwriting`: rows that each ring buffer can still take
         self.reset_stat()
@@ -172,7 +159,7 @@ class Collector:
     def _assign_buffer(self, buffer: ReplayBuffer | None) -> None:
         if buffer is None:
             buffer = VectorReplayBuffer(self.env_num, self.env_num)
-        check_buffer(buffer, self.env_num)
+        checks.check_buffer(buffer, self.env_num)
         self.buffer: ReplayBuffer = buffer
 
     # -- parts that may be replaced ----------------------------------------------------------------------------------
@@ -187,12 +174,12 @@ class Collector:
 
     @env.setter
     def env(self, env: Any) -> None:
-        self._envs = as_vector(env)
-        self._env = self._envs if is_single(env) else env
+        self._envs = checks.as_vector(env)
+        self._env = self._envs if checks.is_single(env) else env
         self.env_num = len(self._envs)
-        self._action_space = self._envs.action_space
+        self.action_space: Any = self._envs.action_space  # one for all environments, or a list with one for each
         if "buffer" in vars(self):
-            check_buffer(self.buffer, self.env_num)
+            checks.check_buffer(self.buffer, self.env_num)
         if self._envs.is_async:
             if not self._takes_async:
                 raise ArgumentError(
@@ -200,15 +187,10 @@ class Collector:
                 )
             warn_user("asynchronous environments may put more transitions into the buffer than asked")
         self._resets_itself = self._envs.autoreset_mode not in (None, AutoresetMode.DISABLED)
-        self._random_actions = RandomActions(self._action_space, self.env_num, self._envs.single_action_space)
+        self._random_actions = RandomActions(self.action_space, self.env_num, self._envs.single_action_space)
         self._all_ids = np.arange(self.env_num)
         self._episodes = Episodes(self.env_num)
         self._pending = PendingSteps(self.env_num)
-
-    @property
-    def action_space(self) -> Any:
-        """The action space of the vector environment: one space, or a list with one space for each environment."""
-        return self._action_space
 
     @property
     def preprocess_fn(self) -> Any:
@@ -228,7 +210,8 @@ class Collector:
 
     @native_acting.setter
     def native_acting(self, value: bool | Literal["auto"]) -> None:
-        if not (value is True or value is False or (isinstance(value, str) and value == "auto")):
+        mode: object = value
+        if not (isinstance(mode, bool) or (isinstance(mode, str) and mode == "auto")):
             raise ArgumentError(f'native_acting must be "auto", True or False, got {value!r:.50}')
         self._native_acting = value
 
@@ -314,23 +297,23 @@ class Collector:
         if (n_step is None) == (n_episode is None):
             raise ArgumentError(f"give one of n_step and n_episode, got n_step={n_step} and n_episode={n_episode}")
         if n_step is not None:
-            n_step = positive("n_step", n_step, rounded=math.ceil)
+            n_step = checks.positive("n_step", n_step, rounded=math.ceil)
             if n_step % self.env_num and not exact and not self._envs.is_async:
                 warn_user(f"n_step={n_step} is not a multiple of the {self.env_num} environments: a few more are taken")
         else:
-            n_episode = positive("n_episode", n_episode)
+            n_episode = checks.positive("n_episode", n_episode)
         reset_kwargs = self._checked(gym_reset_kwargs, render)
         if reset_before_collect:
             self.reset(reset_buffer=False, gym_reset_kwargs=gym_reset_kwargs)
             reset_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
         if "_collect" in self._overridden:
             self._begin(self._all_ids, reset_kwargs)
-        options = {} if no_grad is True else {"no_grad": no_grad}
+        options: dict[str, bool] = {} if no_grad is True else {"no_grad": no_grad}
         if exact:
             options["exact"] = True
         stats = self._collect(n_step, n_episode, random, render, reset_kwargs, **options)
         if self.raise_on_nan_in_buffer:
-            check_nothing_missing(self.buffer)
+            checks.check_nothing_missing(self.buffer)
         return stats
 
     def _collect(
@@ -377,7 +360,7 @@ class Collector:
         :raises ValueError: ``n_episode`` is not positive.
         :raises RuntimeError: the collector is closed.
         """
-        limit = EpisodeQuotas(positive("n_episode", n_episode), self.env_num)
+        limit = EpisodeQuotas(checks.positive("n_episode", n_episode), self.env_num)
         reset_kwargs = self._checked(gym_reset_kwargs, render)
         self._episodes.stale |= ~self._episodes.unstepped if not reset_kwargs else True
         return self._run(limit, reset_kwargs, random=random, no_grad=True, render=render)
@@ -389,7 +372,7 @@ class Collector:
         """
         check_number("render", render or None, optional=True)
         check_instance("gym_reset_kwargs", gym_reset_kwargs, dict, optional=True)
-        if self._is_closed:
+        if self.is_closed:
             raise RuntimeError("the collector is closed: make a new one")
         return gym_reset_kwargs or {}
 
@@ -478,12 +461,12 @@ class Collector:
             returns = None if returns is None else returns[kept]
         batch = wrap(transition)
         if self._room is not None:
-            check_room(self._room, self.buffer, ids)
+            checks.check_room(self._room, self.buffer, ids)
             self._room[ids] -= 1
         if self._reports_steps:
             batch = self._report_step(batch, tally, python)
         if self._checks_rewards:
-            check_rewards(batch.rew, ids, self.collect_step + tally.steps)
+            checks.check_rewards(batch.rew, ids, self.collect_step + tally.steps)
         index, ep_return, ep_len, _ = self.buffer.add(batch, buffer_ids=ids)
         tally.steps += len(ids)
         if True not in done.tobytes():  # the quickest test
@@ -563,17 +546,14 @@ class Collector:
         return NativeSteps(envs, replay, self._episodes, acting, chooser, self._room, steps_before)
 
     def __repr__(self) -> str:
-        policy, envs = type(self.policy).__name__, self.env_num
-        return f"{type(self).__name__}({policy}, {envs} environments, {self._how()})"
-
-    def _how(self) -> str:
-        """Return in words how a collect without options would choose actions and step environments now."""
         self._choose_listeners()
         chooser, why = _tried(self._native_chooser)
         if chooser is None:
-            return f"acting by torch: {why}"
-        native, why = _tried(self._whole_steps, chooser)
-        return f"acting in Rust, one vector step at a time: {why}" if native is None else "collecting in Rust"
+            how = f"acting by torch: {why}"
+        else:
+            native, why = _tried(self._whole_steps, chooser)
+            how = "collecting in Rust" if native else f"acting in Rust, one vector step at a time: {why}"
+        return f"{type(self).__name__}({type(self.policy).__name__}, {self.env_num} environments, {how})"
 
     # -- hooks and statistics ----------------------------------------------------------------------------------------
 
@@ -744,7 +724,7 @@ class Collector:
     @contextmanager
     def without_overwriting(self) -> Iterator[None]:
         """Return a context in which a step raises ValueError if its row would overwrite one that was added in it."""
-        self._room = row_capacities(self.buffer, self.env_num)
+        self._room = checks.row_capacities(self.buffer, self.env_num)
         try:
             yield
         finally:
@@ -752,14 +732,9 @@ class Collector:
 
     def close(self) -> None:
         """Close the environments. The collector cannot be used after that."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self.env.close()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._is_closed
 
     def __enter__(self) -> Self:
         return self

@@ -94,7 +94,8 @@ class NativeSteps:
         if len(stale):
             episodes.stale[stale] = True
         if not_finite is not None and self.steps_before is not None:
-            raise reward_error(*not_finite, self.steps_before + tally.steps)
+            env, reward = not_finite
+            raise reward_error(env, reward, self.steps_before + tally.steps)
         return True
 
 

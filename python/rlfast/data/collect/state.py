@@ -29,10 +29,9 @@ class Collecting(Protocol):
     collect_step: int
     collect_episode: int
     collect_time: float
-    env: Any
     _envs: BaseVectorEnv
     _episodes: Episodes
-    _action_space: Any
+    action_space: Any
 
 
 def state_of(collector: Collecting) -> dict[str, Any]:
@@ -60,10 +59,10 @@ def check(collector: Collecting, state: dict[str, Any]) -> None:
     """
     if len(state["envs"]) != collector.env_num:
         raise ValueError(f"the state is of {len(state['envs'])} environments, this collector has {collector.env_num}")
-    for what, ours in (("spaces", _spaces(collector)), ("wrappers", _wrappers(collector.env))):
+    for what, ours in (("spaces", _spaces(collector)), ("wrappers", _wrappers(collector._envs))):
         if len(state[what]) != len(ours):
             raise ValueError(f"the state is of environments with {len(state[what])} {what}, these have {len(ours)}")
-    space, obs = getattr(collector.env, "single_observation_space", None), state["obs"]
+    space, obs = getattr(collector._envs, "single_observation_space", None), state["obs"]
     if isinstance(space, Box) and isinstance(obs, np.ndarray) and obs.shape[1:] != space.shape:
         raise ValueError(f"the state is of environments with observations {obs.shape[1:]}, these have {space.shape}")
     for name in _COUNTERS:
@@ -128,7 +127,7 @@ def _restore_env(collector: Collecting, i: int, state: dict[str, Any]) -> str | 
 
 def _spaces(collector: Collecting) -> Sequence[Any]:
     """Return the action spaces: one for each environment, or a single one for all of them together."""
-    spaces = collector._action_space
+    spaces = collector.action_space
     return spaces if isinstance(spaces, list) else [spaces]
 
 
