@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from rlfast.data.collect import infos
-from rlfast.data.collect.infos import LatestInfos
+from rlfast.data.collect import episodes
+from rlfast.data.collect.episodes import Episodes
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.info import Info
 
 
 def columns(rows):
-    table = infos.columns(np.arange(len(rows)), Info.of(rows))
+    table = episodes.columns(np.arange(len(rows)), Info.of(rows))
     assert table.pop("env_id").tolist() == list(range(len(rows)))
     return table
 
@@ -33,64 +33,38 @@ def test_missing_keys_are_zero_or_none():
     np.testing.assert_array_equal(table["deep"]["g"], [[0, 0], [0, 0], [1, 1]])
 
 
-def test_the_latest_info_of_each_environment_stays():
-    latest = LatestInfos(3)
-    assert latest.columns(np.array([0, 2])).keys() == {"env_id"}
-    latest.put(np.arange(3), Info.of([{"n": 1}, {"n": 2}, {"n": 3}]))
-    latest.put(np.array([2, 0]), Info.of([{"n": 30}, {}]))
-    table = latest.columns(np.arange(3))
-    assert table["n"].tolist() == [0, 2, 30]
-    latest.put(np.array([1, 0, 2]), Info.of([{"n": 5}, {"n": 4}, {"n": 6}]))  # all of them, in another order
-    assert latest.columns(np.array([2, 1]))["n"].tolist() == [6, 5]
-    assert latest.columns(np.array([2, 1]))["env_id"].tolist() == [2, 1]
-    assert latest.columns(np.arange(3))["env_id"].tolist() == [0, 1, 2]
-    latest.put(np.array([0, 2, 1]), Info.of([{"n": 7}, {"n": 9}, {"n": 8}]))
-    assert latest.columns(np.arange(3))["n"].tolist() == [7, 8, 9]
-    latest.put(np.arange(3), Info(3))
-    assert latest.columns(np.arange(3)).keys() == {"env_id"}
-
-
-def test_a_part_in_rising_order_replaces_its_own_alone():
-    latest = LatestInfos(3)
-    latest.put(np.arange(3), Info.of([{"n": 1}, {"n": 2}, {"n": 3}]))
-    latest.put(np.array([0, 2]), Info.of([{"n": 10}, {"n": 30}]))
-    assert latest.columns(np.arange(3))["n"].tolist() == [10, 2, 30]
-    assert latest.dicts() == [{"n": 10}, {"n": 2}, {"n": 30}]
-    latest.put(np.array([1]), Info(1))  # one that says nothing
-    assert latest.dicts() == [{"n": 10}, {}, {"n": 30}]
-
-
-def test_infos_in_columns_stay_columns_in_a_checkpoint():
-    latest, other = LatestInfos(2), LatestInfos(2)
-    latest.put(np.arange(2), Info(2, columns={"n": np.array([1, 2], np.int8)}))
-    state = latest.state()
-    assert state["dicts"] == [{"n": 1}, {"n": 2}]
-    other.set_state(state)
-    assert other.columns(np.arange(2))["n"].dtype == np.int8
-    assert other.dicts() == [{"n": 1}, {"n": 2}]
-    other.set_state({"columns": None, "dicts": [{"n": 5}, {}]})
-    assert other.dicts() == [{"n": 5}, {}]
-    other.set_state(None)
-    assert other.dicts() == [{}, {}]
-    assert other.columns(np.arange(2)).keys() == {"env_id"}
+def test_infos_of_some_environments_replace_theirs_alone():
+    latest = Episodes(3)
+    assert latest.infos(np.array([0, 2])).keys() == {"env_id"}
+    for ids, infos, wanted in (
+        ([0, 1, 2], [{"n": 1}, {"n": 2}, {"n": 3}], [1, 2, 3]),
+        ([0, 2], [{}, {"n": 30}], [0, 2, 30]),
+        ([1], [{}], [0, 0, 30]),
+    ):
+        latest.show(np.array(ids), np.zeros(len(ids)), Info.of(infos))
+        table = latest.infos(np.arange(3))
+        assert (table["n"].tolist(), table["env_id"].tolist()) == (wanted, [0, 1, 2])
+        assert latest.infos(np.array([1, 2]))["n"].tolist() == wanted[1:]
+    latest.show(np.arange(3), np.zeros(3), Info(3))
+    assert latest.infos(np.arange(3)).keys() == {"env_id"}
 
 
 def test_at_the_end_of_an_episode_the_infos_of_its_last_step_count():
     obs, done = np.zeros((2, 1)), np.array([True, False])
     step = {"obs": obs, "obs_next": obs, "rew": np.zeros(2), "terminated": done, "truncated": done & False}
     rows = Rows(env_id=np.array([3, 5]), info=Info.of([{"n": 1}, {"n": 2}]), **step)
-    table = infos.of_transitions(rows)
+    table = episodes.infos_of_transitions(rows)
     assert (table["n"].tolist(), table["env_id"].tolist()) == ([1, 2], [3, 5])
     rows.final_info = Info.of([{"n": 9}, {}])
-    table = infos.of_transitions(rows)
+    table = episodes.infos_of_transitions(rows)
     assert (table["n"].tolist(), table["env_id"].tolist()) == ([9, 2], [3, 5])
 
 
 def test_masks_of_columns_are_left_out():
     info = Info(2, columns={"n": np.array([1, 0]), "_n": np.array([True, False]), "_own": np.array([7, 8])})
-    table = infos.columns(np.arange(2), info)
+    table = episodes.columns(np.arange(2), info)
     assert table.keys() == {"n", "_own", "env_id"}
-    nested = infos.columns(np.arange(2), Info(2, columns={"deep": info.columns()}))
+    nested = episodes.columns(np.arange(2), Info(2, columns={"deep": info.columns()}))
     assert nested["deep"].keys() == {"n", "_own"}
 
 
@@ -102,14 +76,14 @@ def test_a_key_with_an_underscore_is_kept_beside_the_key_without():
         assert table.keys() == {"a", "_a"}
         assert table["a"].tolist() == [1, 0, 3]
         again = Info(3, columns=info.columns())
-        assert infos.columns(np.arange(3), again).keys() == {"a", "_a", "env_id"}
+        assert episodes.columns(np.arange(3), again).keys() == {"a", "_a", "env_id"}
         np.testing.assert_equal(again.dicts()[2], rows[2])
 
 
 def test_keys_that_are_no_text_become_text():
     rows = [{7: 1, "deep": {(1, 2): 3}}, {7: 2}]
     for info in (Info.of(rows), Info(2, columns=Info.of(rows).columns())):
-        table = infos.columns(np.arange(2), info)
+        table = episodes.columns(np.arange(2), info)
         assert table.keys() == {"7", "deep", "env_id"}
         assert table["7"].tolist() == [1, 2]
         assert table["deep"]["(1, 2)"].tolist() == [3, 0]

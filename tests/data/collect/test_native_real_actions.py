@@ -11,6 +11,7 @@ from gymnasium.spaces import Box
 import rlfast
 from rlfast import _core
 from rlfast.data import Collector, VectorReplayBuffer
+from rlfast.data.collect.python_steps import PythonSteps
 from rlfast.env import NativeVectorEnv
 from rlfast.exploration import GaussianNoise
 from rlfast.functional.distributions import DiagonalNormal
@@ -120,8 +121,8 @@ def test_actions_at_bounds_are_kept_within_them(options):
 def test_python_takes_the_last_vector_step_alone(make, monkeypatch):
     one = collector_of(make("Pendulum-v1"))
     one.collect(n_step=ENVS)  # the columns are laid out
-    calls, choose = [], one._choose
-    monkeypatch.setattr(one, "_choose", lambda *given, **options: calls.append(0) or choose(*given, **options))
+    calls, act = [], PythonSteps.act
+    monkeypatch.setattr(PythonSteps, "act", lambda *given: calls.append(0) or act(*given))
     assert one.collect(n_step=100 * ENVS).n_collected_steps == 100 * ENVS
     assert len(calls) == 1
     assert len(np.unique(one.buffer[:].act)) > 90 * ENVS
