@@ -8,57 +8,51 @@ import numpy as np
 import pytest
 import torch
 
+from collecting import collector, rings, vector
 from rlfast.data import AsyncCollector, Batch, Collector, CollectStats, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.collector import BaseCollector
-from rlfast.env import BaseVectorEnv, DummyVectorEnv
+from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
 from scripted import Scripted, ScriptedPolicy
-
-
-def vector(*envs):
-    return DummyVectorEnv([lambda env=env: env for env in envs])
-
-
-def collector(*envs, policy=None, kind=Collector, **kwargs):
-    return kind(policy or ScriptedPolicy(), vector(*envs), VectorReplayBuffer(100 * len(envs), len(envs)), **kwargs)
-
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_may_be_given_in_the_order_of_either_version():
+@pytest.mark.parametrize("kind", [Collector, AsyncCollector])
+def test_constructor_takes_arguments_in_the_order_of_either_version(kind):
     policy, buffer = ScriptedPolicy(noise=lambda act: act + 1), VectorReplayBuffer(20, 2)
-    for kind in (Collector, AsyncCollector):
-        for after_the_buffer in ((None, True), (True,), (np.True_,)):
-            c = kind(policy, vector(Scripted(), Scripted()), buffer, *after_the_buffer)
-            assert (c.exploration_noise, c.preprocess_fn) == (True, None)
-            c.collect(2)
-            assert buffer.act[[0, 10]].tolist() == [1, 1]
-            buffer.reset()
-        c = kind(policy, vector(Scripted(), Scripted()), buffer, lambda **_: None, False)
-        assert c.exploration_noise is False
-        assert callable(c.preprocess_fn)
+    for after_the_buffer in ((None, True), (True,), (np.True_,)):
+        c = kind(policy, vector(Scripted(), Scripted()), buffer, *after_the_buffer)
+        assert (c.exploration_noise, c.preprocess_fn) == (True, None)
+        c.collect(2)
+        assert buffer.act[[0, 10]].tolist() == [1, 1]
+        buffer.reset()
+    c = kind(policy, vector(Scripted(), Scripted()), buffer, lambda **_: None, False)
+    assert c.exploration_noise is False
+    assert callable(c.preprocess_fn)
 
 
-def test_arguments_of_collect_may_be_given_in_the_order_of_either_version():
+def test_methods_take_arguments_in_the_order_of_either_version():
     env = Scripted(3)
     c = collector(env)
+
+    def options():
+        return env.reset_kwargs[-1]["options"]
+
     assert c.collect(2, None, False, None, True, {"options": {"x": 1}}).n_collected_steps == 2
-    assert env.reset_kwargs[-1]["options"] == {"x": 1}
+    assert options() == {"x": 1}
     assert c.collect(None, 1, False, None, True, None).n_collected_episodes == 1
     c.collect(1, None, False, None, True, True, {"options": {"x": 2}})
-    assert env.reset_kwargs[-1]["options"] == {"x": 2}
+    assert options() == {"x": 2}
     c.reset(False, {"options": {"x": 3}})
-    assert env.reset_kwargs[-1]["options"] == {"x": 3}
-    assert (c.collect_step, len(c.buffer) > 0) == (0, True)
+    assert (options(), c.collect_step, len(c.buffer) > 0) == ({"x": 3}, 0, True)
     c.collect(1)
     c.reset(True, False, {"options": {"x": 4}})
-    assert env.reset_kwargs[-1]["options"] == {"x": 4}
-    assert (c.collect_step, len(c.buffer)) == (1, 0)
+    assert (options(), c.collect_step, len(c.buffer)) == ({"x": 4}, 1, 0)
     c.reset(True, None)
     assert c.collect_step == 0
 
 
-def test_it_is_said_what_the_statistics_are_of():
+def test_class_may_be_indexed_by_its_statistics():
     c = Collector[CollectStats](ScriptedPolicy(), vector(Scripted()))
     assert type(c.collect(n_step=1)) is CollectStats
 
@@ -66,87 +60,95 @@ def test_it_is_said_what_the_statistics_are_of():
 # -- resetting ---------------------------------------------------------------------------------------------------------
 
 
-def test_resetting_gives_the_first_observations():
+def test_resets_return_the_first_observations():
     c = collector(Scripted(3, info={"lives": 2}), Scripted(3))
     for obs, info in (c.reset(), c.reset_env()):
         assert obs.shape == (2, 2)
         assert isinstance(info, np.ndarray)
         assert info.tolist() == [{"lives": 2}, {}]
-    obs, _ = collector(Scripted(3, dict_obs=True)).reset()
-    assert obs.pos.tolist() == [[0, 0]]
+    assert collector(Scripted(3, dict_obs=True)).reset()[0].pos.tolist() == [[0, 0]]
 
 
-def test_resetting_before_a_collect_also_resets_the_counters():
+def test_reset_before_collect_resets_the_counters():
     c = collector(Scripted(3))
     c.collect(n_step=2)
     c.collect(n_step=4, reset_before_collect=True)
     assert (c.collect_step, len(c.buffer)) == (4, 6)
 
 
-def test_a_reset_of_the_users_own_is_called_when_the_collector_is_made():
-    """As by Tianshou 1.0's constructor."""
-
+def test_an_overridden_reset_is_called_by_the_constructor():
     class Own(Collector):
         def __init__(self, *args, **kwargs):
-            self.made = True
+            self.calls = []
             super().__init__(*args, **kwargs)
 
         def reset(self, reset_buffer=True, gym_reset_kwargs=None):
             super().reset(reset_buffer, gym_reset_kwargs)
-            self.calls = [reset_buffer, self.made]
-
-        def collect(self, *args, **kwargs):
-            self.calls.append("collect")
-            return super().collect(*args, **kwargs)
+            self.calls.append(reset_buffer)
 
     env = Scripted(3)
     c = collector(env, kind=Own)
-    assert (c.calls, env.resets) == ([False, True], 1)
+    assert (c.calls, env.resets) == ([False], 1)
     c.collect(n_step=2)
-    assert (c.calls, env.resets) == ([False, True, "collect"], 1)
+    assert (c.calls, env.resets) == ([False], 1)
     c.reset()
-    assert (c.calls, env.resets) == ([True, True], 2)
     c.collect(n_step=1, reset_before_collect=True)
-    assert (c.calls, env.resets) == ([False, True], 3)
+    assert (c.calls, env.resets) == ([False, True, False], 3)
 
 
-def test_a_reset_of_the_environments_of_the_users_own_is_called_where_all_begin():
-    class Own(Collector):
-        resets = 0
+class Counted(Collector):
+    """Counts resets of the environments, and gives each its number."""
 
-        def reset_env(self, gym_reset_kwargs=None):
-            self.resets += 1
-            return super().reset_env({"options": {"number": self.resets}, **(gym_reset_kwargs or {})})
+    resets = 0
 
+    def reset_env(self, gym_reset_kwargs=None):
+        self.resets += 1
+        return super().reset_env({"options": {"number": self.resets}, **(gym_reset_kwargs or {})})
+
+
+def test_an_overridden_reset_env_is_called_where_all_begin():
     env = Scripted(3)
-    c = collector(env, kind=Own)
+    c = collector(env, kind=Counted)
     assert c.resets == 0
-    c.collect(n_step=2)
-    assert c.resets == 1
-    c.collect(n_step=2)
-    assert c.resets == 1
-    assert env.reset_kwargs[0]["options"] == {"number": 1}
+    for steps in (2, 2):
+        c.collect(n_step=steps)
+        assert (c.resets, env.reset_kwargs[0]["options"]) == (1, {"number": 1})
     c.collect(n_episode=1)
     c.collect(n_episode=1, gym_reset_kwargs={"seed": 3})
-    assert c.resets == 2
-    assert env.reset_kwargs[-1] == {"seed": 3, "options": {"number": 2}}
+    assert (c.resets, env.reset_kwargs[-1]) == (2, {"seed": 3, "options": {"number": 2}})
     c.evaluate(1)
     assert c.resets == 3
     c.collect(n_episode=2, gym_reset_kwargs={"seed": 4, "options": {"x": 1}})
     assert env.reset_kwargs[-2:] == [{"seed": seed, "options": {"x": 1}} for seed in (4, None)]
 
+
+def test_an_overridden_reset_env_may_take_no_argument():
     class Bare(Collector):
         def reset_env(self):
             return super().reset_env()
 
-    bare = collector(env, kind=Bare)
-    bare.reset()
-    bare.collect(n_episode=1)
-    bare.collect(n_episode=1)
+    c = collector(Scripted(3), kind=Bare)
+    c.reset()
+    c.collect(n_episode=1)
+    assert c.collect(n_episode=1).lens.tolist() == [3]
+
+
+def test_an_overridden_reset_env_may_reset_in_its_own_way():
+    class Shifted(Collector):
+        def reset_env(self, gym_reset_kwargs=None):
+            obs, _ = self.env.reset()
+            return obs + 50, [{"lives": 7}] * len(obs)
+
+    envs = Scripted(9), Scripted(9)
+    c = collector(*envs, kind=Shifted)
+    c.collect(n_step=4)
+    assert [env.resets for env in envs] == [1, 1]
+    assert [rows.obs.tolist() for rows in rings(c)] == [[[50, 50], [0, 1]]] * 2
+    assert c.policy.seen[0].info.lives.tolist() == [7, 7]
 
 
 class Constant(BaseCollector):
-    """Always takes action 2."""
+    """Collects by a method of its own, and always takes action 2."""
 
     def reset_env(self, gym_reset_kwargs=None):
         self.obs, info = super().reset_env(gym_reset_kwargs)
@@ -165,20 +167,14 @@ class Constant(BaseCollector):
         return CollectStats(n_collected_steps=n_step)
 
 
-def test_a_collector_may_collect_in_its_own_way():
-    c = collector(Scripted(9), Scripted(9), kind=Constant)
-    assert c.collect(n_step=4).n_collected_steps == 4
-    assert c.buffer[:].act.tolist() == [2] * 4
-    assert c.collect_step == 4
-    assert c.action_space == c.env.action_space
-
-
-def test_such_a_collector_resets_its_environments_once():
+def test_an_overridden_collect_method_follows_one_reset():
     env = Scripted(9, info={"lives": 2})
-    c = collector(env, kind=Constant)
+    c = collector(env, Scripted(9), kind=Constant)
     assert [c.exploration_noise, c.raise_on_nan_in_buffer, c.is_closed] == [False] * 3
-    c.collect(n_step=1, gym_reset_kwargs={"options": {"x": 1}})
-    c.collect(n_step=1)
+    assert c.action_space == c.env.action_space
+    assert c.collect(n_step=4, gym_reset_kwargs={"options": {"x": 1}}).n_collected_steps == 4
+    assert (c.buffer[:].act.tolist(), c.collect_step) == ([2] * 4, 4)
+    c.collect(n_step=2)
     assert [one["options"] for one in env.reset_kwargs] == [{"x": 1}]
     c.env = vector(env)
     assert c.reset_env()[1].tolist() == [{"lives": 2}]
@@ -186,10 +182,10 @@ def test_such_a_collector_resets_its_environments_once():
     assert env.resets == 2
     c.collect(n_step=1, reset_before_collect=True, gym_reset_kwargs={"seed": 3, "options": {}})
     assert (env.reset_kwargs[-1]["seed"], c.given) == (3, {"options": {}})
-    assert len(c.buffer) == 4
+    assert len(c.buffer) == 8
 
 
-def test_such_a_collector_may_reset_its_environments_in_its_own_way():
+def test_an_overridden_collect_method_beside_an_own_reset():
     class Own(Constant):
         def reset_env(self, gym_reset_kwargs=None):
             self.obs, info = self.env.reset()
@@ -205,29 +201,27 @@ def test_such_a_collector_may_reset_its_environments_in_its_own_way():
 # -- what the collector holds ------------------------------------------------------------------------------------------
 
 
-def test_data_is_what_the_next_actions_are_chosen_on():
+def test_data_is_what_the_next_actions_are_chosen_from():
     envs = Scripted(2, info={"lives": 1}), Scripted(3, info={"lives": 2})
     c = collector(*envs, policy=ScriptedPolicy(act=lambda batch: np.arange(len(batch.obs))))
     assert c.data.obs.tolist() == [[0, 0], [0, 0]]  # the constructor of 1.0 resets
-    assert c.data.info.lives.tolist() == [1, 2]
-    assert c.data.rew.is_empty()
+    assert (c.data.info.lives.tolist(), c.data.rew.is_empty()) == ([1, 2], True)
     assert [env.resets for env in envs] == [1, 1]
     c.collect(n_step=4)
     assert c.data.obs.tolist() == [[1, 0], [0, 2]]
     assert c.data.obs_next.tolist() == [[0, 2], [0, 2]]
-    assert c.data.act.tolist() == [0, 1]
     assert c.data.done.tolist() == c.data.terminated.tolist() == [True, False]
-    assert (c.data.rew.tolist(), c.data.policy.is_empty()) == ([1, 1], True)
+    assert (c.data.act.tolist(), c.data.rew.tolist(), c.data.policy.is_empty()) == ([0, 1], [1, 1], True)
     assert len(c.data) == 2
     c.collect(n_episode=2)
     resets = [env.resets for env in envs]
     assert c.data.act.is_empty()
     assert c.data.obs[:, 1].tolist() == [0, 0]
     c.collect(n_step=2)
-    assert [env.resets for env in envs] == [count + 1 for count in resets]
+    assert [env.resets for env in envs] == [number + 1 for number in resets]
 
 
-def test_data_begins_the_episodes_that_a_collect_left_to_begin():
+def test_data_begins_episodes_that_a_collect_left_to_begin():
     c = collector(Scripted(9), Scripted(1))
     c.collect(n_step=3, exact=True)  # the second environment is not needed after its episode
     assert c.data.obs.tolist() == [[0.0, 2.0], [1.0, 0.0]]
@@ -240,13 +234,9 @@ def test_the_policy_sees_the_step_before_as_attributes():
         def __call__(self, batch, state=None):
             assert set(batch.keys()) == {"obs", "info"}
             assert len(batch) == len(batch.obs)
-            assert "rew" not in batch
             empty = isinstance(batch.rew, Batch) and batch.rew.is_empty() and batch.done.is_empty()
             seen.append(None if empty else (batch.rew.tolist(), batch.act.tolist(), batch.done.tolist()))
-            copy = Batch(batch)
-            assert not hasattr(copy, "rew")
-            assert not hasattr(batch[:1], "rew")
-            assert not hasattr(batch, "weight")
+            assert not any(hasattr(copy, "rew") for copy in (Batch(batch), batch[:1]))
             return super().__call__(batch, state)
 
         def exploration_noise(self, act, batch):
@@ -260,43 +250,26 @@ def test_the_policy_sees_the_step_before_as_attributes():
         ([-1, 1], [0, 0], [True, False]),
         ([2], [1], [False]),  # the first environment has left
     ]
-    assert c.buffer.buffers[1][:].act.tolist() == [0, 1, 0]
+    assert rings(c)[1].act.tolist() == [0, 1, 0]
     seen.clear()
     c.collect(n_step=2)
     assert seen == [None]
 
 
-def test_environments_may_be_put_in_the_place_of_others():
+def test_environments_may_be_replaced():
     c = collector(Scripted(2), Scripted(2))
     c.collect(n_step=2)
     c.env = vector(Scripted(5), Scripted(5))
     c.collect(n_step=4)
-    first = c.buffer.buffers[0][:]
-    assert first.obs[:, 1].tolist() == [0, 0, 1]
-    assert first.truncated.tolist() == [True, False, False]
+    first = rings(c)[0]
+    assert (first.obs[:, 1].tolist(), first.truncated.tolist()) == ([0, 0, 1], [True, False, False])
     c.env = vector(Scripted(5))
-    assert c.env_num == 1
-    assert c.collect(n_step=3).n_collected_steps == 3
+    assert (c.env_num, c.collect(n_step=3).n_collected_steps) == (1, 3)
     with pytest.raises(ValueError, match="2 rings for 3 environments"):
         c.env = vector(Scripted(), Scripted(), Scripted())
 
 
-def test_the_environment_stays_the_users_own():
-    class Changed(DummyVectorEnv):
-        steps = 0
-
-        def step(self, action, id=None):
-            self.steps += 1
-            return super().step(action, id)
-
-    env = Changed([lambda: Scripted(3)])
-    c = Collector(ScriptedPolicy(), env)
-    c.collect(n_step=5)
-    assert c.env is env
-    assert env.steps == 5
-
-
-def test_another_buffer_may_be_taken():
+def test_the_buffer_may_be_replaced():
     c = collector(Scripted(3), Scripted(3))
     c.collect(n_step=4)
     c._assign_buffer(other := VectorReplayBuffer(20, 2))
@@ -320,11 +293,10 @@ class Forward:
         return act
 
 
-def test_a_policy_needs_what_is_used_of_it():
+def test_a_policy_needs_the_methods_that_are_called():
     c = collector(Scripted(3), policy=Forward())
     assert c.collect(n_step=3).n_collected_steps == 3
-    assert c.buffer[:].act.tolist() == [1, 1, 1]
-    assert c.policy.state.tolist() == [1.0]
+    assert (c.buffer[:].act.tolist(), c.policy.state.tolist()) == ([1, 1, 1], [1.0])
     with pytest.raises(TypeError, match="random actions need a policy with map_action_inverse, got"):
         c.collect(n_step=1, random=True)
     assert len(c.buffer) == 3
@@ -342,16 +314,29 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize("kind", ACTIONS)
-def test_actions_may_be_of_any_number_type(kind):
+def test_actions_of_any_number_type(kind):
     env = Scripted(3)
     env.action_space = gym.spaces.Box(0.0, 2.0, ())
     c = collector(env, policy=ScriptedPolicy(act=lambda batch: ACTIONS[kind](len(batch.obs))))
     c.collect(n_step=4)
-    assert env.actions == [1] * 4
-    assert c.buffer[:].act.tolist() == [1] * 4
+    assert env.actions == c.buffer[:].act.tolist() == [1] * 4
 
 
-def test_what_the_policy_keeps_may_be_a_dict_and_its_answer_any_object():
+def test_actions_may_be_mapped_to_another_shape():
+    class Chooses(ScriptedPolicy):
+        action_space = gym.spaces.Box(-1.0, 1.0, (1,))
+
+        def map_action(self, act):
+            return (act[:, 0] > 0).astype(int)
+
+    env = Scripted(3, actions=2)
+    with pytest.warns(UserWarning, match="action_space"):
+        c = collector(env, policy=Chooses(act=lambda batch: np.full((len(batch.obs), 1), 0.5)))
+    c.collect(n_step=2)
+    assert env.actions == [1, 1]
+
+
+def test_a_policy_may_answer_with_any_object():
     class Answer(SimpleNamespace):
         def get(self, key, default=None):
             return getattr(self, key, default)
@@ -365,19 +350,18 @@ def test_what_the_policy_keeps_may_be_a_dict_and_its_answer_any_object():
     assert c.buffer[:].policy.v.tolist() == [1, 1]
 
 
-def test_a_mock_will_do():
+def test_a_policy_may_be_a_mock():
     policy = MagicMock()
     policy.return_value = Batch(act=np.zeros(2, int))
     policy.map_action.side_effect = lambda act: act
     c = collector(Scripted(3), Scripted(3), policy=policy)
-    assert c.collect(n_step=6).n_collected_steps == 6
-    assert policy.call_count == 3
+    assert (c.collect(n_step=6).n_collected_steps, policy.call_count) == (6, 3)
 
 
 # -- buffers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_buffer_of_no_class_of_ours_will_do():
+def test_a_buffer_of_a_users_class():
     class Rows:
         def __init__(self):
             self.batches = []
@@ -387,19 +371,17 @@ def test_a_buffer_of_no_class_of_ours_will_do():
 
         def add(self, batch, buffer_ids=None):
             self.batches.append(batch)
-            n = len(buffer_ids)
             done = batch.terminated | batch.truncated
-            return np.arange(n), np.where(done, 7.0, 0.0), np.where(done, 3, 0), np.zeros(n, int)
+            return np.arange(len(done)), np.where(done, 7.0, 0.0), np.where(done, 3, 0), np.zeros(len(done), int)
 
     c = Collector(ScriptedPolicy(), vector(Scripted(3), Scripted(3)), Rows())
     stats = c.collect(n_episode=2)
-    assert (stats.returns.tolist(), stats.lens.tolist()) == ([7.0, 7.0], [3, 3])
-    assert len(c.buffer.batches) == 3
+    assert (stats.returns.tolist(), stats.lens.tolist(), len(c.buffer.batches)) == ([7.0, 7.0], [3, 3], 3)
     c.reset()
     assert c.buffer.batches == []
 
 
-def test_a_buffer_may_add_in_its_own_way():
+def test_a_buffer_may_override_add():
     class Shifted(ReplayBuffer):
         def add(self, batch, buffer_ids=None):
             batch.rew = batch.rew + 1
@@ -421,30 +403,24 @@ ODD = {
 }
 
 
-class Odd(Scripted):
-    def __init__(self, kind, **kwargs):
-        super().__init__(**kwargs)
-        self.kind = kind
-
-    def step(self, action):
-        obs, _, _, _, info = super().step(action)
-        return (obs, *ODD[self.kind](self.step_count), info)
-
-
 @pytest.mark.parametrize("kind", ODD)
-def test_rewards_and_flags_may_be_of_any_form(kind):
-    c = collector(Odd(kind), Odd(kind))
+def test_rewards_and_flags_of_any_form(kind):
+    class Odd(Scripted):
+        def step(self, action):
+            obs, _, _, _, info = super().step(action)
+            return (obs, *ODD[kind](self.step_count), info)
+
+    c = collector(Odd(), Odd())
     stats = c.collect(n_episode=2)
-    assert stats.returns.ravel().tolist() == [6.0, 6.0]
-    assert stats.lens.tolist() == [3, 3]
-    assert stats.returns_stat.mean == 6.0
+    assert (stats.returns.ravel().tolist(), stats.lens.tolist(), stats.returns_stat.mean) == ([6.0] * 2, [3, 3], 6.0)
     assert c.buffer[:].terminated.tolist() == [False, False, True] * 2
     assert c.buffer[:].rew.ravel().tolist() == [1, 2, 3] * 2
 
 
-def test_vector_environments_whose_step_is_overridden():
-    class Finite(BaseVectorEnv):
-        """An environment that raises an exception after some steps."""
+@pytest.mark.parametrize("kind", [DummyVectorEnv, BaseVectorEnv])
+def test_vector_environments_may_override_step(kind):
+    class Finite(kind):
+        """Raises an exception after some steps."""
 
         left = 4
 
@@ -454,8 +430,9 @@ def test_vector_environments_whose_step_is_overridden():
             self.left -= 1
             return super().step(action, id)
 
-    envs = Finite([lambda: Scripted(2), lambda: Scripted(2)], worker_fn=DummyVectorEnv([Scripted]).workers[0].__class__)
+    envs = Finite([lambda: Scripted(2)] * 2, **({"worker_fn": DummyEnvWorker} if kind is BaseVectorEnv else {}))
     c = Collector(ScriptedPolicy(), envs, VectorReplayBuffer(20, 2))
+    assert c.env is envs
     with pytest.raises(StopIteration):
         c.collect(n_step=10**18)
     assert len(c.buffer) == 8
