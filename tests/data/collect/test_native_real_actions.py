@@ -9,51 +9,30 @@ import torch
 from gymnasium.spaces import Box
 
 import rlfast
+from native_collecting import ENVS, LOW, MODES, collector, collects, deterministic, left_by, sac, same
 from rlfast import _core
-from rlfast.data import Collector, VectorReplayBuffer
+from rlfast.data import Collector
 from rlfast.data.collect.python_steps import PythonSteps
 from rlfast.env import NativeVectorEnv
 from rlfast.exploration import GaussianNoise
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy import DDPGPolicy, PGPolicy, SACPolicy
 from rlfast.utils.net.common import Net
-from rlfast.utils.net.continuous import Actor, ActorProb, Critic
-from rlfast.utils.optim import adam
+from rlfast.utils.net.continuous import ActorProb
 
-ENVS = 4
 WIDTHS = {"Pendulum-v1": 3, "MountainCarContinuous-v0": 2}
-LOW = np.array([-2.0], np.float32)
 
 
 def normal_dist(mean, deviation):
     return torch.distributions.Independent(torch.distributions.Normal(mean, deviation), 1)
 
 
-def pg(env="Pendulum-v1", dist_fn=DiagonalNormal, **options):
+def pg(width=3, dist_fn=DiagonalNormal, **options):
     torch.manual_seed(0)
-    actor = ActorProb(Net(WIDTHS[env], hidden_sizes=[16]), 1)
-    options = {"action_space": Box(LOW, -LOW), **options}
-    policy = PGPolicy(actor=actor, optim=None, dist_fn=dist_fn, **options)
+    actor = ActorProb(Net(width, hidden_sizes=[16]), 1)
+    policy = PGPolicy(actor=actor, optim=None, dist_fn=dist_fn, **{"action_space": Box(LOW, -LOW), **options})
     policy.seed(3)
     return policy
-
-
-def sac(env="Pendulum-v1", **options):
-    torch.manual_seed(0)
-    actor = ActorProb(Net(WIDTHS[env], hidden_sizes=[16]), 1, conditioned_sigma=True, unbounded=True)
-    critic = Critic(Net(WIDTHS[env], 1, hidden_sizes=[8], concat=True))
-    nets = {"actor": actor, "critic": critic, "actor_optim": adam(1e-3), "critic_optim": adam(1e-3)}
-    return SACPolicy(**nets, action_space=Box(LOW, -LOW), **options)
-
-
-def ddpg(env="Pendulum-v1", noise=None, **options):
-    torch.manual_seed(0)
-    nets = {"actor": Actor(Net(WIDTHS[env], hidden_sizes=[16]), 1), "actor_optim": adam(1e-3)}
-    critic = Critic(Net(WIDTHS[env], 1, hidden_sizes=[8], concat=True))
-    space = Box(np.array([-0.5], np.float32), np.array([2.0], np.float32))
-    return DDPGPolicy(
-        **nets, critic=critic, critic_optim=adam(1e-3), action_space=space, exploration_noise=noise, **options
-    )
 
 
 class OneByOne(Collector):
@@ -62,47 +41,32 @@ class OneByOne(Collector):
 
 
 def collector_of(policy, env="Pendulum-v1", autoreset=None, kind=Collector):
-    envs = NativeVectorEnv(env, ENVS, autoreset_mode=autoreset)
-    return kind(policy, envs, VectorReplayBuffer(ENVS * 600, ENVS), exploration_noise=True, native_acting=True)
+    return collector(policy, NativeVectorEnv(env, ENVS, autoreset_mode=autoreset), True, kind=kind, rows=600)
 
 
 PLAYS = {
-    "steps": [lambda one: one.collect(n_step=1600), lambda one: one.collect(n_step=8)],
-    "exact": [lambda one: one.collect(n_step=402, exact=True), lambda one: one.collect(n_step=3, exact=True)],
-    "evaluate": [lambda one: one.evaluate(6), lambda one: one.collect(n_step=40)],
-    "episodes": [lambda one: one.collect(n_episode=5), lambda one: one.collect(n_step=40)],
+    "steps": collects({"n_step": 1600}, {"n_step": 8}),
+    "exact": collects({"n_step": 402, "exact": True}, {"n_step": 3, "exact": True}),
+    "evaluate": collects({"evaluate": 6}, {"n_step": 40}),
+    "episodes": collects({"n_episode": 5}, {"n_step": 40}),
     "greedy": [lambda one: one.policy.eval() and one.evaluate(5), lambda one: one.collect(n_step=80)],
 }
 MAKERS = {
     "drawn": pg,
-    "drawn, as they are": lambda env: pg(env, action_scaling=False, action_bound_method=None),
-    "squashed": lambda env: sac(env, deterministic_eval=True),
-    "deterministic": ddpg,
+    "drawn, as they are": partial(pg, action_scaling=False, action_bound_method=None),
+    "squashed": partial(sac, deterministic_eval=True),
+    "deterministic": deterministic,
 }
 
 
-def left_by(kind, make, env, autoreset, plays):
-    """What collects leave behind."""
-    torch.manual_seed(11)
-    one = collector_of(make(env), env, autoreset, kind)
-    one.reset(gym_reset_kwargs={"seed": 1})
-    told = []
-    for play in plays:
-        stats = play(one)
-        told += [stats.returns, stats.lens, one.collect_step, one.collect_episode, one._episodes.stale.copy()]
-    rows = one.buffer[:]
-    names = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "done")
-    return [*told, *(rows[name] for name in names), rows.info.env_id, torch.rand(1).numpy()]
-
-
 @pytest.mark.parametrize("plays", PLAYS.values(), ids=PLAYS)
-@pytest.mark.parametrize("autoreset", [None, "NextStep", "SameStep"])
+@pytest.mark.parametrize("autoreset", MODES)
 @pytest.mark.parametrize("env", WIDTHS)
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_whole_collects_are_their_vector_steps(make, env, autoreset, plays):
-    assert "collecting in Rust" in repr(collector_of(make(env), env, autoreset))
-    found, wanted = (left_by(kind, make, env, autoreset, plays) for kind in (Collector, OneByOne))
-    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+def test_whole_collects_equal_their_vector_steps(make, env, autoreset, plays):
+    assert "collecting in Rust" in repr(collector_of(make(WIDTHS[env]), env, autoreset))
+    made = (collector_of(make(WIDTHS[env]), env, autoreset, kind) for kind in (Collector, OneByOne))
+    assert same(*(left_by(one, plays) for one in made))
 
 
 @pytest.mark.parametrize("options", [{}, {"action_scaling": False}], ids=str)
@@ -110,16 +74,14 @@ def test_actions_at_bounds_are_kept_within_them(options):
     """Pendulum's rewards show a force that is beyond the bound by one rounding."""
     bounds = np.random.default_rng(0).uniform(-2, 2, (12, 2)).astype(np.float32)
     for low, high in [(-1.3812797, 0.82177013), (-0.0, 0.0), *np.sort(bounds)]:
-        make = partial(pg, action_space=Box(np.float32([low]), np.float32([high])), **options)
-        found, wanted = (
-            left_by(kind, make, "Pendulum-v1", None, PLAYS["greedy"][1:]) for kind in (Collector, OneByOne)
-        )
-        assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+        space = Box(np.float32([low]), np.float32([high]))
+        made = (collector_of(pg(action_space=space, **options), kind=kind) for kind in (Collector, OneByOne))
+        assert same(*(left_by(one, PLAYS["greedy"][1:]) for one in made))
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_python_takes_the_last_vector_step_alone(make, monkeypatch):
-    one = collector_of(make("Pendulum-v1"))
+    one = collector_of(make())
     one.collect(n_step=ENVS)  # the columns are laid out
     calls, act = [], PythonSteps.act
     monkeypatch.setattr(PythonSteps, "act", lambda *given: calls.append(0) or act(*given))
@@ -130,7 +92,7 @@ def test_python_takes_the_last_vector_step_alone(make, monkeypatch):
 
 def test_environments_receive_what_map_action_gives():
     """The force that Pendulum received is in its rewards."""
-    one = collector_of(ddpg())
+    one = collector_of(deterministic())
     one.collect(n_step=400)
     rows = one.buffer[:]
     angle = np.arctan2(rows.obs[:, 1].astype(float), rows.obs[:, 0].astype(float))
@@ -139,14 +101,12 @@ def test_environments_receive_what_map_action_gives():
     assert force.min() < force.max() < 2.0
 
 
-def test_a_resumed_collect_goes_on_as_an_uninterrupted_one():
-    first = collector_of(pg())
+def test_a_resumed_collect_equals_an_uninterrupted_one():
+    first, second = collector_of(pg()), collector_of(pg())
     first.collect(n_step=200)
-    saved, weights = first.state_dict(), copy.deepcopy(first.policy.state_dict())
-    second = collector_of(pg())
     second.buffer = copy.deepcopy(first.buffer)
-    second.policy.load_state_dict(weights)
-    second.load_state_dict(saved)
+    second.policy.load_state_dict(copy.deepcopy(first.policy.state_dict()))
+    second.load_state_dict(first.state_dict())
     for one in (first, second):
         one.collect(n_step=1000)
     assert np.array_equal(first.buffer[:].act, second.buffer[:].act)
@@ -157,11 +117,8 @@ def test_threads_change_nothing():
     results = []
     for threads in (1, 2):
         rlfast.set_num_threads(threads)
-        results.append(left_by(Collector, sac, "Pendulum-v1", None, PLAYS["steps"]))
-    assert all(np.array_equal(one, other) for one, other in zip(*results, strict=True))
-
-
-MEAN, STD, _ = pg().native_chooser().real_actions()
+        results.append(left_by(collector_of(sac()), PLAYS["steps"]))
+    assert same(*results)
 
 
 class Mapping(SACPolicy):
@@ -174,19 +131,14 @@ class Noisy(DDPGPolicy):
         return act * 0
 
 
-def of_kind(policy, kind):
-    policy.__class__ = kind
-    return policy
-
-
 @pytest.mark.parametrize(
     ("make", "how"),
     [
         (lambda: pg(dist_fn=normal_dist), "dist_fn makes the distribution of actions"),
         (lambda: pg(action_bound_method="tanh"), "the policy maps actions by the hyperbolic tangent"),
-        (lambda: of_kind(sac(), Mapping), "the policy maps actions"),
-        (lambda: of_kind(ddpg(), Noisy), "Noisy has exploration noise of its own"),
-        (lambda: ddpg(noise=GaussianNoise(sigma=0.1)), "noise is added to actions in Python"),
+        (lambda: sac(kind=Mapping), "the policy maps actions"),
+        (lambda: deterministic(kind=Noisy), "Noisy has exploration noise of its own"),
+        (lambda: deterministic(exploration_noise=GaussianNoise(sigma=0.1)), "noise is added to actions in Python"),
     ],
 )
 def test_others_take_vector_steps_one_by_one(make, how):
@@ -206,31 +158,28 @@ def test_actions_that_cannot_be_stretched_raise_as_in_python():
     assert texts[0] == texts[1]
 
 
+MEAN, STD, _ = pg().native_chooser().real_actions()
+BOUNDS = LOW, LOW[[0, 0]]
+
+
 @pytest.mark.parametrize(
-    ("options", "error", "match"),
+    ("real", "options", "error", "match"),
     [
-        (
-            {"real": (MEAN, 99, False, True, False, None), "draws": np.zeros(ENVS, np.float32)},
-            ValueError,
-            "other lengths",
-        ),
-        ({"real": (99, None, False, True, False, None)}, _core.SchemaMismatch, "collect, these have"),
-        ({"real": (MEAN, None, False, True, True, (LOW, LOW[[0, 0]]))}, ValueError, "as many bounds, got 1 and 2"),
-        ({"real": (MEAN, STD, False, True, False, None), "draws": LOW}, ValueError, "1 numbers for step 0, of 4"),
-        ({"real": (MEAN, STD, False, True, False, None)}, ValueError, "0 numbers for step 0, of 4"),
-        (
-            {"real": (MEAN, None, False, True, False, None), "explore": (0.5, 2, None)},
-            ValueError,
-            "not for real actions",
-        ),
-        ({"real": (-1, None, False, True, False, None)}, OverflowError, "negative"),
-        ({}, _core.SchemaMismatch, "collect, these have"),
+        ((MEAN, 99, False, True, False, None), {"draws": np.zeros(ENVS, np.float32)}, ValueError, "other lengths"),
+        ((99, None, False, True, False, None), {}, _core.SchemaMismatch, "collect, these have"),
+        ((MEAN, None, False, True, True, BOUNDS), {}, ValueError, "as many bounds, got 1 and 2"),
+        ((MEAN, STD, False, True, False, None), {"draws": LOW}, ValueError, "1 numbers for step 0, of 4"),
+        ((MEAN, STD, False, True, False, None), {}, ValueError, "0 numbers for step 0, of 4"),
+        ((MEAN, None, False, True, False, None), {"explore": (0.5, 2, None)}, ValueError, "not for real actions"),
+        ((-1, None, False, True, False, None), {}, OverflowError, "negative"),
+        (None, {}, _core.SchemaMismatch, "collect, these have"),
     ],
 )
-def test_wrong_numbers_are_refused_before_a_step(options, error, match):
+def test_wrong_numbers_are_refused_before_a_step(real, options, error, match):
     one = collector_of(pg())
     one.collect(n_step=ENVS)
     envs, network = one._envs._backend.envs, one.policy.native_chooser().network
+    obs, ready = one._episodes.obs, np.arange(ENVS)
     with pytest.raises(error, match=match):
-        _core.collect(envs, one.buffer._core, network, one._episodes.obs, np.arange(ENVS), ("steps", 2), **options)
+        _core.collect(envs, one.buffer._core, network, obs, ready, ("steps", 2), real=real, **options)
     assert len(one.buffer) == ENVS
