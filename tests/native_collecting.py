@@ -62,7 +62,7 @@ def deterministic(width=3, kind=DDPGPolicy, low=-0.5, **options) -> DDPGPolicy:
     torch.manual_seed(0)
     actor = continuous.Actor(Net(width, hidden_sizes=[16]), 1)
     space = gym.spaces.Box(np.float32([low]), np.float32([2.0]))
-    return kind(actor=actor, **_critic(width), action_space=space, **options)
+    return kind(actor=actor, **_critic(width), action_space=space, **{"exploration_noise": None, **options})
 
 
 def _critic(width):
@@ -87,8 +87,8 @@ def collector(policy, envs, mode="auto", buffer=None, kind=Collector, rows=50, *
     return kind(policy, envs, buffer, exploration_noise=True, native_acting=mode, **options)
 
 
-def left_by(one: Collector, plays) -> list:
-    """Return what collects leave behind; the environments and all random streams are seeded before."""
+def left_by(one: Collector, plays, *, streams=False) -> list:
+    """Return what collects leave behind, also in the streams of action spaces. All is seeded before."""
     torch.manual_seed(11)
     np.random.seed(11)
     with one:
@@ -100,8 +100,8 @@ def left_by(one: Collector, plays) -> list:
             found += [one.collect_step, one.collect_episode, one._episodes.stale.copy()]
         buffer = one.buffer
         found += [getattr(buffer, key) for key in ("obs", "act", "rew", "terminated", "truncated", "obs_next", "done")]
-        found += [space.sample() for space in spaces for _ in range(20)]
-        return [*found, buffer.info.env_id, one.policy.rng.random(), torch.rand(1).numpy()]
+        found += [space.sample() for space in spaces for _ in range(20 * streams)]
+        return [*found, buffer.info.env_id, torch.rand(1).numpy(), *[one.policy.rng.random() for _ in range(streams)]]
 
 
 def same(found: list, wanted: list) -> bool:
