@@ -19,16 +19,7 @@ from rlfast.data import (
     VectorReplayBuffer,
 )
 from rlfast.data.buffer.base import MalformedBufferError
-from rlfast.data.collect.checks import (
-    as_vector,
-    check_buffer,
-    check_nothing_missing,
-    check_policy,
-    check_spaces,
-    is_single,
-    positive,
-    row_capacities,
-)
+from rlfast.data.collect import checks
 from rlfast.data.collect.limits import Tally
 from rlfast.env import DummyVectorEnv
 from scripted import Scripted, ScriptedPolicy
@@ -42,8 +33,14 @@ class Other(Collector):
     """Of a user's class, in whose file the constructor is called."""
 
 
+def of_spaces(action_space=None, observation_space=None):
+    policy = ScriptedPolicy()
+    policy.action_space, policy.observation_space = action_space, observation_space
+    return policy
+
+
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Collector(ScriptedPolicy(), Scripted()), "a single environment was given"),
         (lambda: Other(ScriptedPolicy(), Scripted()), "a single environment was given"),
@@ -54,35 +51,27 @@ class Other(Collector):
         (lambda: Collector(ScriptedPolicy(), envs()).collect(n_step=3.5), "n_step=3.5 is not whole: 4 is taken"),
     ],
 )
-def test_warnings_name_the_line_of_the_user(make, told):
-    with pytest.warns(UserWarning, match=told) as warned:
-        make()
+def test_warnings_name_the_line_of_the_user(make, message):
+    with pytest.warns(UserWarning, match=message) as warned:
+        made = make()
     assert [one.filename for one in warned] == [__file__]
-
-
-def of_spaces(action_space=None, observation_space=None):
-    policy = ScriptedPolicy()
-    policy.action_space, policy.observation_space = action_space, observation_space
-    return policy
+    assert message[:8] != "a single" or made is None or made.collect(n_episode=1).lens.tolist() == [3]
 
 
 # -- environments and spaces -------------------------------------------------------------------------------------------
-def test_a_single_environment_is_told_from_several():
-    single = Scripted()
-    assert is_single(single)
-    with pytest.warns(UserWarning, match="is wrapped in a DummyVectorEnv"):
-        vector = as_vector(single)
-    assert (len(vector), vector.workers[0].env) == (1, single)
-    several = envs()
-    assert not is_single(several)
-    assert as_vector(several) is several
-    assert not is_single("CartPole-v1")
 
+
+def test_a_single_environment_is_wrapped():
     class Counted(Scripted):
         def __len__(self):
             return 1
 
-    assert not is_single(Counted())
+    single, several = Scripted(), envs()
+    assert [checks.is_single(env) for env in (single, several, "CartPole-v1", Counted())] == [True, *[False] * 3]
+    with pytest.warns(UserWarning, match="is wrapped in a DummyVectorEnv"):
+        vector = checks.as_vector(single)
+    assert (len(vector), vector.workers[0].env) == (1, single)
+    assert checks.as_vector(several) is several
 
 
 class Spaces:
@@ -96,26 +85,26 @@ class Spaces:
         return 3
 
 
-BOX = Box(-1.0, 1.0, (2,))
+BOX, WIDE = Box(-1.0, 1.0, (2,)), Box(-9.0, 9.0, (2,))
 
 
 @pytest.mark.parametrize(
     ("own", "given"),
     [
-        (Box(-9.0, 9.0, (2,)), BOX),  # bounds may differ
+        (WIDE, BOX),  # bounds may differ
         (Discrete(3, start=1), Discrete(3, start=1)),
         (MultiDiscrete([2, 3], start=[1, 1]), MultiDiscrete([2, 3], start=[1, 1])),
-        (Tuple([Box(-9.0, 9.0, (2,)), Discrete(3)]), Tuple([BOX, Discrete(3)])),
-        (Dict(a=Box(-9.0, 9.0, (2,)), b=Discrete(3)), Dict(a=BOX, b=Discrete(3))),
+        (Tuple([WIDE, Discrete(3)]), Tuple([BOX, Discrete(3)])),
+        (Dict(a=WIDE, b=Discrete(3)), Dict(a=BOX, b=Discrete(3))),
         (MultiBinary(3), MultiBinary(3)),
         ("no space", BOX),
         (None, BOX),
     ],
 )
 def test_spaces_that_fit(own, given, recwarn):
-    check_spaces(of_spaces(own, own), Spaces(given, given))
-    check_spaces(SimpleNamespace(), Spaces(given, given))
-    check_spaces(of_spaces(own, own), SimpleNamespace())
+    checks.check_spaces(of_spaces(own, own), Spaces(given, given))
+    checks.check_spaces(SimpleNamespace(), Spaces(given, given))
+    checks.check_spaces(of_spaces(own, own), SimpleNamespace())
     assert not recwarn.list
 
 
@@ -135,25 +124,31 @@ def test_spaces_that_fit(own, given, recwarn):
         (gym.Space((3,), np.int8), MultiBinary(3)),
     ],
 )
-def test_spaces_that_do_not_fit_are_told_with_both(own, given):
+def test_spaces_that_do_not_fit_are_named(own, given):
     for name in ("action_space", "observation_space"):
         with pytest.warns(UserWarning, match=name) as warned:
-            check_spaces(SimpleNamespace(**{name: own}), Spaces(given, given))
+            checks.check_spaces(SimpleNamespace(**{name: own}), Spaces(given, given))
         text = f"the policy's {name} is {own}, and that of the environments is {given}: is it made for them?"
         assert [str(one.message) for one in warned] == [text]
 
 
-def test_the_space_of_all_environments_is_told_from_that_of_one():
-    spaces = Spaces(Discrete(3))
-    with pytest.warns(UserWarning, match="that of all 3 environments together: .* envs.single_action_space"):
-        check_spaces(of_spaces(spaces.action_space), spaces)
+@pytest.mark.parametrize("name", ["action_space", "observation_space"])
+def test_the_space_of_all_environments_together_does_not_fit(name):
+    env, policy = gym.vector.SyncVectorEnv([Scripted, Scripted]), ScriptedPolicy()
+    setattr(policy, name, getattr(env, name))
+    with pytest.warns(UserWarning, match=rf"that of all 2 environments together: .* with envs.single_{name}$"):
+        Collector(policy, env)
+    setattr(policy, name, getattr(env, f"single_{name}"))
+    Collector(policy, env)
 
 
 # -- policies and buffers ----------------------------------------------------------------------------------------------
-def test_what_a_policy_lacks_is_told():
-    check_policy(ScriptedPolicy(), exploration_noise=True)
+
+
+def test_missing_methods_of_policies_are_named():
+    checks.check_policy(ScriptedPolicy(), exploration_noise=True)
     by_forward = SimpleNamespace(forward=print, map_action=print)
-    check_policy(by_forward, exploration_noise=False)
+    checks.check_policy(by_forward, exploration_noise=False)
     for policy, noise, lacks in (
         (SimpleNamespace(), False, ", which has no forward, map_action"),
         (SimpleNamespace(forward=5, map_action=print), False, ", which has no forward"),
@@ -162,7 +157,7 @@ def test_what_a_policy_lacks_is_told():
         (ScriptedPolicy, False, ""),
     ):
         with pytest.raises(TypeError) as error:
-            check_policy(policy, exploration_noise=noise)
+            checks.check_policy(policy, exploration_noise=noise)
         assert str(error.value) == f"policy must be an ActingPolicy, such as DQNPolicy(...), got {policy!r:.200}{lacks}"
 
 
@@ -174,67 +169,72 @@ def test_what_a_policy_lacks_is_told():
         (ReplayBuffer(30), 2, r"use VectorReplayBuffer\(total_size=30, buffer_num=2\)"),
         (PrioritizedReplayBuffer(30, 0.6, 0.4), 2, r"use PrioritizedVectorReplayBuffer\(total_size=30, buffer_num=2\)"),
         (ReplayBuffer(0), 1, "ReplayBuffer has no room: its size is 0"),
+        (VectorReplayBuffer, 1, "buffer must be a ReplayBuffer, got <class"),
         (5, 1, "buffer must be a ReplayBuffer, got 5, which has no add, reset"),
     ],
 )
 def test_buffers_that_cannot_keep_environments_apart(buffer, env_num, message):
     with pytest.raises((TypeError, ValueError), match=f"^(.*: )?{message}"):
-        check_buffer(buffer, env_num)
+        checks.check_buffer(buffer, env_num)
 
 
-def test_buffers_that_can():
-    check_buffer(VectorReplayBuffer(30, 3), 3)
-    check_buffer(CachedReplayBuffer(ReplayBuffer(50), 2, 5), 2)
-    check_buffer(ReplayBuffer(1), 1)
-    check_buffer(SimpleNamespace(add=print, reset=print), 9)  # of a class of its own
+@pytest.mark.parametrize(
+    ("buffer", "env_num", "rows"),
+    [
+        (VectorReplayBuffer(30, 3), 3, [10] * 3),
+        (VectorReplayBuffer(30, 3), 2, [10, 10]),
+        (VectorReplayBuffer(30, 3), None, [10] * 3),
+        (ReplayBuffer(7), 1, [7]),
+        (ReplayBuffer(1), 1, [1]),
+        (CachedReplayBuffer(ReplayBuffer(50), 2, 5), 2, None),
+        (SimpleNamespace(add=print, reset=print, maxsize=3), 9, None),
+    ],
+)
+def test_capacities_of_buffers_that_can(buffer, env_num, rows):
+    if env_num is not None:
+        checks.check_buffer(buffer, env_num)
+    found = checks.row_capacities(buffer, env_num)
+    assert (found if rows is None else found.tolist()) == rows
 
 
-def test_rooms_of_environments():
-    assert row_capacities(VectorReplayBuffer(30, 3), 2).tolist() == [10, 10]
-    assert row_capacities(VectorReplayBuffer(30, 3), None).tolist() == [10] * 3
-    assert row_capacities(ReplayBuffer(7), 1).tolist() == [7]
-    assert row_capacities(CachedReplayBuffer(ReplayBuffer(50), 2, 5), 2) is None
-    assert row_capacities(SimpleNamespace(maxsize=3), 1) is None
-
-
-def test_missing_values_are_told_by_their_place():
+def test_missing_values_are_named():
     buffer = ReplayBuffer(5)
-    check_nothing_missing(buffer)
-    check_nothing_missing(VectorReplayBuffer(10, 2))
+    checks.check_nothing_missing(buffer)
+    checks.check_nothing_missing(VectorReplayBuffer(10, 2))
     row = {"obs": {"a": {"b": 1.0}}, "act": 0, "rew": 1.0, "terminated": False, "truncated": False}
     buffer.add(Batch(**row, obs_next={"a": {"b": 2.0}}, info={}))
-    check_nothing_missing(buffer)
+    checks.check_nothing_missing(buffer)
     buffer.add(Batch(**row, obs_next={"a": {"b": np.nan}}, info={}))
     with pytest.raises(MalformedBufferError, match=r"missing \(NaN or None\) in the buffer's obs_next\.a\.b: an env"):
-        check_nothing_missing(buffer)
+        checks.check_nothing_missing(buffer)
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
+
+
 def test_positive_numbers():
-    assert (positive("n", 1), positive("n", 1e3), positive("n", np.int8(5))) == (1, 1000, 5)
+    assert [checks.positive("n", value) for value in (1, 1e3, np.int8(5))] == [1, 1000, 5]
     for value in (0, -3):
         with pytest.raises(ValueError, match=f"^n must be a positive integer, got {value}$"):
-            positive("n", value)
+            checks.positive("n", value)
     with pytest.raises(TypeError, match=r"^n must be an integer, got 2\.5$"):
-        positive("n", 2.5)
+        checks.positive("n", 2.5)
     with pytest.warns(UserWarning, match=r"n=2\.5 is not whole: 3 is taken"):
-        assert positive("n", 2.5, rounded=math.ceil) == 3
+        assert checks.positive("n", 2.5, rounded=math.ceil) == 3
 
 
-def test_statistics_of_what_was_counted():
+def test_statistics_of_a_tally():
     lens = [np.array([3]), np.array([2, 1])]
-    tally = Tally(steps=7, broken=1, returns=[np.array([3.0]), np.array([1.0, 2.0])], lens=lens)
-    stats = tally.stats(2.0)
+    stats = Tally(steps=7, broken=1, returns=[np.array([3.0]), np.array([1.0, 2.0])], lens=lens).stats(2.0)
     assert (stats.returns.tolist(), stats.lens.tolist()) == ([3.0, 1.0, 2.0], [3, 2, 1])
     assert (stats.n_collected_episodes, stats.n_collected_steps, stats.n_broken_episodes) == (3, 7, 1)
-    assert (stats.collect_time, stats.collect_speed) == (2.0, 3.5)
-    assert (stats.returns_stat.max, stats.lens_stat.max) == (3.0, 3.0)
+    assert (stats.collect_time, stats.collect_speed, stats.returns_stat.max, stats.lens_stat.max) == (2.0, 3.5, 3, 3)
     nothing = Tally(steps=4).stats(0.5)
     assert (nothing.returns.shape, nothing.lens.shape, nothing.lens.dtype) == ((0,), (0,), np.int64)
     assert (nothing.n_collected_episodes, nothing.returns_stat) == (0, None)
 
 
-def test_statistics_of_a_class_of_ones_own_have_the_whole_lengths():
+def test_statistics_of_a_users_class_have_the_whole_lengths():
     def counted(*lens):
         own = CollectStats()
         own.lens, own.n_collected_steps = np.array(lens), 8

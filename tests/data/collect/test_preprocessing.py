@@ -2,22 +2,16 @@
 
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
-from rlfast.data import AsyncCollector, Batch, Collector, VectorReplayBuffer
+from collecting import collector, rings, vector
+from rlfast.data import AsyncCollector, Batch, VectorReplayBuffer
 from rlfast.data.collect.preprocessing import Preprocessing, as_arrays, as_info
-from rlfast.env import DummyVectorEnv
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.info import Info
 from scripted import Scripted, ScriptedPolicy
 
 
-def collector(preprocess_fn, *envs, policy=None, size=100, **kwargs):
-    vector = DummyVectorEnv([lambda env=env: env for env in envs], **kwargs)
-    return Collector(policy or ScriptedPolicy(), vector, VectorReplayBuffer(size * len(envs), len(envs)), preprocess_fn)
-
-
-def test_it_is_called_with_what_the_reference_says():
+def test_it_is_called_with_the_fields_of_tianshou():
     calls = []
 
     def note(**kwargs):
@@ -25,14 +19,13 @@ def test_it_is_called_with_what_the_reference_says():
         return Batch()
 
     policy = ScriptedPolicy(act=lambda batch: np.arange(len(batch.obs)), stored=lambda _: {"value": np.ones(2)})
-    c = collector(note, Scripted(2, info={"lives": 3}), Scripted(3, info={"lives": 4}), policy=policy)
+    envs = Scripted(2, info={"lives": 3}), Scripted(3, info={"lives": 4})
+    c = collector(*envs, policy=policy, preprocess_fn=note)
     assert c.preprocess_fn is note
     c.collect(n_step=4)
-    assert [sorted(call) for call in calls] == [
-        ["env_id", "info", "obs"],
-        *[["act", "done", "env_id", "info", "obs_next", "policy", "rew", "terminated", "truncated"]] * 2,
-        ["env_id", "info", "obs"],
-    ]
+    of_reset = ["env_id", "info", "obs"]
+    of_step = ["act", "done", "env_id", "info", "obs_next", "policy", "rew", "terminated", "truncated"]
+    assert [sorted(call) for call in calls] == [of_reset, of_step, of_step, of_reset]
     reset, _, step, again = calls
     assert (reset["obs"].tolist(), reset["env_id"].tolist()) == ([[0, 0], [0, 0]], [0, 1])
     assert isinstance(reset["info"], np.ndarray)
@@ -45,91 +38,86 @@ def test_it_is_called_with_what_the_reference_says():
     assert (again["obs"].tolist(), again["env_id"].tolist()) == ([[1, 0]], [0])
 
 
-def test_what_it_gives_is_seen_and_stored():
+def test_its_results_are_seen_and_stored():
     def tenfold(obs=None, obs_next=None, rew=None, info=None, env_id=None):
         if obs is not None:
             return {"obs": obs * 10, "info": [{"lives": 7 + i} for i in env_id]}
         return Batch(obs_next=obs_next * 10, rew=rew - 0.5, info={"lives": info.lives * 2, "env_id": env_id})
 
-    policy = ScriptedPolicy()
-    c = collector(tenfold, Scripted(2, info={"lives": 1}), Scripted(3, info={"lives": 2}), policy=policy)
-    stats = c.collect(n_step=6)
-    assert [batch.obs[:, 1].tolist() for batch in policy.seen] == [[0, 0], [10, 10], [0, 20]]
-    assert policy.seen[2].obs[0].tolist() == [10, 0]
-    assert [batch.info.lives.tolist() for batch in policy.seen] == [[7, 8], [2, 4], [7, 4]]
-    first, second = (buffer[:] for buffer in c.buffer.buffers)
+    c = collector(Scripted(2, info={"lives": 1}), Scripted(3, info={"lives": 2}), preprocess_fn=tenfold)
+    assert c.collect(n_step=6).returns.tolist() == [1.0, 1.5]
+    assert [batch.obs[:, 1].tolist() for batch in c.policy.seen] == [[0, 0], [10, 10], [0, 20]]
+    assert c.policy.seen[2].obs[0].tolist() == [10, 0]
+    assert [batch.info.lives.tolist() for batch in c.policy.seen] == [[7, 8], [2, 4], [7, 4]]
+    first, second = rings(c)
     assert first.obs_next.tolist() == [[0, 10], [0, 20], [10, 10]]
     assert first.obs.tolist() == [[0, 0], [0, 10], [10, 0]]
     assert second.obs_next[:, 1].tolist() == [10, 20, 30]
-    assert first.rew.tolist() == [0.5] * 3
-    assert first.info.lives.tolist() == [2, 2, 2]
-    assert stats.returns.tolist() == [1.0, 1.5]
+    assert (first.rew.tolist(), first.info.lives.tolist()) == ([0.5] * 3, [2, 2, 2])
 
 
-def test_what_it_is_given_may_be_written_to():
+def test_its_arguments_may_be_written_to():
     def shift(obs_next=None, **_):
         if obs_next is None:
             return {}
         obs_next += 100
         return {"obs_next": obs_next}
 
-    frozen = np.float32([3, 4])
+    frozen, env = np.float32([3, 4]), Scripted(2)
     frozen.flags.writeable = False
-    env = Scripted(2)
     env._obs = lambda: frozen
-    c = collector(shift, env)
-    c.collect(n_step=2)
+    c, plain = collector(env, preprocess_fn=shift), collector(Scripted(2))
+    for one in (c, plain):
+        one.collect(n_step=2)
     assert c.buffer[:].obs_next.tolist() == [[103, 104]] * 2
-    plain = collector(None, Scripted(2))
-    plain.collect(n_step=2)
     assert set(c.buffer[:].get_keys()) == set(plain.buffer[:].get_keys())
 
 
-def test_it_may_change_what_an_action_and_an_episode_are():
+def test_it_may_change_actions_and_episodes():
     def change(act=None, terminated=None, **_):
         return {} if act is None else {"act": act + 5, "terminated": terminated & False, "truncated": terminated}
 
-    c = collector(change, Scripted(2))
+    env = Scripted(2)
+    c = collector(env, preprocess_fn=change)
     c.collect(n_step=4)
     rows = c.buffer[:]
-    assert rows.act.tolist() == [5] * 4
-    assert rows.truncated.tolist() == [False, True] * 2
+    assert (rows.act.tolist(), rows.truncated.tolist(), env.actions) == ([5] * 4, [False, True] * 2, [0] * 4)
     assert not rows.terminated.any()
-    assert c.env.workers[0].env.actions == [0] * 4
 
 
 @pytest.mark.parametrize("answer", [None, {}, Batch()])
-def test_it_may_give_nothing(answer):
-    plain, changed = collector(None, Scripted(2)), collector(lambda **_: answer, Scripted(2))
+def test_it_may_return_nothing(answer):
+    plain, changed = collector(Scripted(2)), collector(Scripted(2), preprocess_fn=lambda **_: answer)
     for c in (plain, changed):
         c.collect(n_step=5)
     np.testing.assert_array_equal(plain.buffer[:].obs, changed.buffer[:].obs)
 
 
 def test_rewards_of_agents_may_become_one():
-    c = collector(lambda rew=None, **_: {} if rew is None else {"rew": rew[:, 1]},
-                  Scripted(2, reward=np.array([1.0, 3.0])))  # fmt: skip
+    def second(rew=None, **_):
+        return {} if rew is None else {"rew": rew[:, 1]}
+
+    c = collector(Scripted(2, reward=np.array([1.0, 3.0])), preprocess_fn=second)
     assert c.collect(n_episode=1).returns.tolist() == [6.0]
 
 
-def test_it_is_given_to_asynchronous_collectors_too():
-    envs = DummyVectorEnv([lambda n=n: Scripted(n) for n in (2, 3, 4)], wait_num=2)
+def test_asynchronous_collectors_call_it_too():
     seen = []
 
     def note(obs=None, obs_next=None, env_id=None, policy=None):
         seen.append((obs is None, env_id.tolist()))
         return {"obs": obs + 100} if obs is not None else {"obs_next": obs_next + 100}
 
+    envs = vector(*(Scripted(length) for length in (2, 3, 4)), wait_num=2)
     with pytest.warns(UserWarning, match="more transitions"):
         c = AsyncCollector(ScriptedPolicy(), envs, VectorReplayBuffer(300, 3), note)
     c.collect(n_step=30)
-    assert (c.buffer[:].obs >= 100).all()
-    assert (c.buffer[:].obs_next >= 100).all()
+    assert min(c.buffer[:].obs.min(), c.buffer[:].obs_next.min()) >= 100
     assert {i for stepped, ids in seen for i in ids if stepped} == {0, 1, 2}
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
-def test_it_sees_the_resets_that_environments_do_themselves(mode):
+@pytest.mark.parametrize("mode", ["SAME_STEP", "NEXT_STEP"])
+def test_resets_of_environments_themselves_are_preprocessed(mode):
     begun = []
 
     def change(obs=None, obs_next=None, info=None, env_id=None):
@@ -138,70 +126,58 @@ def test_it_sees_the_resets_that_environments_do_themselves(mode):
         begun.append((obs.tolist(), env_id.tolist()))
         return {"obs": obs + 1000, "info": [{"fresh": 1} for _ in info]}
 
-    policy = ScriptedPolicy()
-    c = collector(change, Scripted(2), Scripted(3), policy=policy, autoreset_mode=mode)
+    c = collector(Scripted(2), Scripted(3), mode=mode, preprocess_fn=change)
     c.collect(n_step=12)
-    first = c.buffer.buffers[0][:]
-    expected = [[1000, 1000], [100, 101], [1001, 1000], [101, 101]]
-    assert first.obs[:4].tolist() == expected
+    first = rings(c)[0]
+    assert first.obs[:4].tolist() == [[1000, 1000], [100, 101], [1001, 1000], [101, 101]]
     assert first.obs_next[:4].tolist() == [[100, 101], [100, 102], [101, 101], [101, 102]]
-    assert begun[0] == ([[0, 0], [0, 0]], [0, 1])
-    assert begun[1] == ([[1, 0]], [0])
-    assert any(batch.info.get("fresh", np.zeros(2)).tolist() == [1, 0] for batch in policy.seen[1:])
+    assert begun[:2] == [([[0, 0], [0, 0]], [0, 1]), ([[1, 0]], [0])]
+    assert any(batch.info.get("fresh", np.zeros(2)).tolist() == [1, 0] for batch in c.policy.seen[1:])
 
 
-def test_observations_of_dicts_are_batches():
+def test_dict_observations_are_batches():
     def change(obs=None, obs_next=None, **_):
         if obs is not None:
             return {"obs": {"pos": obs.pos + 5, "mask": obs.mask}}
         return Batch(obs_next=Batch(pos=obs_next.pos + 5, mask=obs_next.mask))
 
     policy = ScriptedPolicy(act=lambda batch: batch.obs.pos[:, 0].astype(int) % 4)
-    c = collector(change, Scripted(2, dict_obs=True), policy=policy)
+    c = collector(Scripted(2, dict_obs=True), policy=policy, preprocess_fn=change)
     c.collect(n_step=3)
     assert c.buffer[:].obs.pos.tolist() == [[5, 5], [5, 6], [6, 5]]
     assert c.buffer[:].obs_next.pos.tolist() == [[5, 6], [5, 7], [6, 6]]
     assert c.buffer[:].obs_next.mask.tolist() == [[1, 0]] * 3
 
 
-def transition_of(rows, **own):
-    columns = {"obs_next": rows.obs_next, "terminated": rows.terminated, "truncated": rows.truncated, "rew": rows.rew}
-    return {**columns, "act": np.zeros(2, int), "info": Batch(), **own}
+# -- one call ----------------------------------------------------------------------------------------------------------
 
 
-def step(done=(False, False), obs=None, **own):
-    obs_next = np.array([[1.0], [2.0]])
-    return Rows(
-        env_id=np.array([4, 7]),
-        obs=obs_next if obs is None else obs,
-        obs_next=obs_next,
-        rew=np.zeros(2),
-        terminated=np.array(done),
-        truncated=np.zeros(2, bool),
-        info=Info.of([{"n": 1}, {}]),
-        **own,
-    )
+def step(function, done=(False, False), obs=None, **own):
+    """Preprocess a step of two environments, and return the transition, the results and the rows."""
+    obs_next, flags = np.array([[1.0], [2.0]]), {"terminated": np.array(done), "truncated": np.zeros(2, bool)}
+    rows = Rows(env_id=np.array([4, 7]), obs=obs_next if obs is None else obs, obs_next=obs_next, rew=np.zeros(2),
+                info=Info.of([{"n": 1}, {}]), **flags, **own)  # fmt: skip
+    transition = {"obs_next": obs_next, "rew": rows.rew, **flags, "act": np.zeros(2, int), "info": Batch()}
+    return transition, *Preprocessing(function).of_rows(transition, rows), rows
 
 
-def test_a_policy_that_stores_nothing_shows_as_an_empty_batch():
-    seen, rows = [], step()
-    obs, info = Preprocessing(lambda policy=None, **_: seen.append(policy)).of_rows(transition_of(rows), rows)
+def test_a_policy_that_stores_nothing_gives_an_empty_batch():
+    seen = []
+    _, obs, info, rows = step(lambda policy=None, **_: seen.append(policy))
     assert [(type(policy), [*policy.keys()]) for policy in seen] == [(Batch, [])]
     assert obs is rows.obs_next
     assert info is rows.info  # with keys that one environment lacks
 
 
-def test_what_is_done_follows_from_the_two_flags():
-    rows = step()
-    transition = transition_of(rows)
-    Preprocessing(lambda done, **_: {"done": ~done, "rew": np.ones(2)}).of_rows(transition, rows)
+def test_done_follows_from_the_two_flags():
+    transition = step(lambda done, **_: {"done": ~done, "rew": np.ones(2)})[0]
     assert "done" not in transition
     assert transition["rew"].tolist() == [1.0, 1.0]
 
 
-def test_both_kinds_of_resets_in_one_step_are_shown():
-    """The first environment's episode ended, and the second failed and was made anew."""
-    begun, rows = [], step(done=(True, False), obs=np.array([[10.0], [20.0]]), valid=np.array([True, False]))
+def test_both_kinds_of_resets_in_one_step_are_preprocessed():
+    """The first environment's episode ended, and the second failed and was rebuilt."""
+    begun = []
 
     def change(obs=None, env_id=None, **_):
         if obs is not None:
@@ -209,7 +185,7 @@ def test_both_kinds_of_resets_in_one_step_are_shown():
             return {"obs": obs + 100}
         return None
 
-    obs, _ = Preprocessing(change).of_rows(transition_of(rows), rows)
+    obs = step(change, (True, False), np.array([[10.0], [20.0]]), valid=np.array([True, False]))[1]
     assert begun == [([[10.0], [20.0]], [4, 7])]
     assert obs.tolist() == [[110.0], [120.0]]
 
