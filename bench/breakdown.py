@@ -20,8 +20,8 @@ import rlfast
 import rlfast.utils.optim
 from bench.peers import training
 from bench.report import quantity
-from rlfast.data.collect import native
-from rlfast.data.collect.stepping import Stepping
+from rlfast.data.collect import native_steps
+from rlfast.data.collect.python_steps import PythonSteps
 from rlfast.functional import Categorical
 from rlfast.utils.optim import adam
 
@@ -90,9 +90,9 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
     watch.watch(rlfast.data.Collector, "collect", "collect")
     watch.watch(rlfast.data.VectorReplayBuffer, "add", "collect: buffer")
     # Attributes of the policy and of its networks would keep it from acting in Rust, and so would another way to add.
-    native.__dict__["_ADD"] += (rlfast.data.VectorReplayBuffer.add,)
-    watch.watch(native, "collect", "collect: whole steps in Rust")
-    watch.watch(Stepping, "_choose", "collect: acting")
+    native_steps.__dict__["_ADD"] += (rlfast.data.VectorReplayBuffer.add,)
+    watch.watch(native_steps, "collect", "collect: whole steps in Rust")
+    watch.watch(PythonSteps, "act", "collect: acting")
     watch.watch(rlfast.data.VectorReplayBuffer, "sample", "sample")
     watch.watch(policy, "process_fn", "targets")
     watch.watch(policy, "learn", "learn")

@@ -578,7 +578,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.utils.BaseLogger.write": lambda: {"data": {"loss": 1.0}},
     "rlfast.utils.LoggerGroup.write": lambda: {"data": {"loss": 1.0}},
     "rlfast.utils.net.common.get_dict_state_decorator": lambda: {"state_shape": {"a": 4}},
-    "rlfast.data.BaseCollector.collect": lambda: {"n_step": 2},
+    "rlfast.data.Collector.collect": lambda: {"n_step": 2},
     "rlfast.data.CachedReplayBuffer.__init__": lambda: {"main_buffer": data.ReplayBuffer(10)},
     "rlfast.data.FrameStack.__init__": lambda: {"stack_num": 2},
     "rlfast.env.EnvFailure.__init__": lambda: {"text": "it failed", "phase": "step"},
@@ -781,8 +781,8 @@ OWNERS: dict[str, Callable[[], Any]] = {
 CONCRETE: dict[str, type] = {"rlfast.trainer.BaseTrainer.__init__": trainer.OnpolicyTrainer}
 """Which class is made, where that whose constructor it is cannot be."""
 UNENDING: set[tuple[str, str]] = {
-    ("rlfast.data.BaseCollector.collect", "n_step"),
-    ("rlfast.data.BaseCollector.collect", "n_episode"),
+    ("rlfast.data.Collector.collect", "n_step"),
+    ("rlfast.data.Collector.collect", "n_episode"),
     ("rlfast.data.Collector.evaluate", "n_episode"),
     ("rlfast.trainer.test_episode", "n_episode"),
     ("rlfast.policy.RolloutLearner.learn", "repeat"),
