@@ -273,12 +273,12 @@ def test_native_environments_are_stopped_too():
     collector = trainer.train_collector
     assert "collecting in Rust" in repr(collector)
     collector.collect(n_step=12)
-    broken(envs, collector._obs[1, 2])
+    broken(envs, collector._episodes.obs[1, 2])
     with pytest.raises(NonFiniteError, match="environment 1 gave the reward nan after 3 environment steps"):
         trainer.run()
     collector = Collector(policy, envs, VectorReplayBuffer(60, 3))
     collector.collect(n_step=6)
-    broken(envs, collector._obs[1, 2])
+    broken(envs, collector._episodes.obs[1, 2])
     collector.collect(n_step=3)
     assert np.isnan(collector.buffer.rew).sum() == 1
 

@@ -216,8 +216,9 @@ class Collector:
         self._native_acting = value
 
     def set_on_step_hook(self, hook: StepFunction | None) -> None:
-        """Set the function that is called after every step; None for none.
+        """Set the function that is called after every step.
 
+        :param hook: the function; None for none.
         :raises TypeError: ``hook`` cannot be called.
         """
         check_function("on_step_hook", hook, optional=True)
@@ -228,8 +229,9 @@ class Collector:
         return self._on_step_hook
 
     def set_on_episode_done_hook(self, hook: EpisodeFunction | None) -> None:
-        """Set the function that is called at the end of every episode; None for none.
+        """Set the function that is called at the end of every episode.
 
+        :param hook: the function; None for none.
         :raises TypeError: ``hook`` cannot be called.
         """
         check_function("on_episode_done_hook", hook, optional=True)
