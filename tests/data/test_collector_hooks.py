@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from collecting import collector, vector
 from rlfast.data import Batch, CachedReplayBuffer, Collector, CollectStats, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer.base import MalformedBufferError
 from rlfast.data.collector import (
@@ -16,14 +17,6 @@ from rlfast.data.collector import (
 )
 from rlfast.env import DummyVectorEnv
 from scripted import Scripted, ScriptedPolicy
-
-
-def vector(*envs):
-    return DummyVectorEnv([lambda env=env: env for env in envs])
-
-
-def collector(*envs, policy=None, size=100, kind=Collector, **kwargs):
-    return kind(policy or ScriptedPolicy(), vector(*envs), VectorReplayBuffer(size * len(envs), len(envs)), **kwargs)
 
 
 class Coin(ScriptedPolicy):

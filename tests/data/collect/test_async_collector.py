@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from collecting import count, vector
 from rlfast.data import AsyncCollector, Collector, VectorReplayBuffer
-from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
+from rlfast.env import BaseVectorEnv, DummyEnvWorker
 from scripted import Scripted, ScriptedPolicy
 
 
@@ -33,13 +34,10 @@ def check_episodes(buffer, length):
 
 @pytest.mark.pitfall("E13")
 @pytest.mark.parametrize("wait_num", [1, 2, 3])
-def test_answers_belong_to_what_was_asked(wait_num):
+def test_results_belong_to_their_actions(wait_num):
     lengths = [2, 3, 5, 7]
-    policy = ScriptedPolicy(
-        act=lambda batch: batch.obs[:, 1].astype(int) % 4,
-        state=lambda batch, state: (np.zeros(len(batch.obs)) if state is None else state) + 1,
-        stored=lambda batch: {"seen": batch.obs.copy()},
-    )
+    act, stored = lambda batch: batch.obs[:, 1].astype(int) % 4, lambda batch: {"seen": batch.obs.copy()}
+    policy = ScriptedPolicy(act=act, state=count, stored=stored)
     c = collector(*(Scripted(length) for length in lengths), wait_num=wait_num, policy=policy)
     total = sum(c.collect(n_step=40).n_collected_steps for _ in range(5))
     assert total == len(c.buffer) >= 200
@@ -52,7 +50,7 @@ def test_answers_belong_to_what_was_asked(wait_num):
         assert len(rows) >= total // (4 * 4)  # nobody starves
 
 
-def test_episodes_are_counted_and_the_next_collect_starts_afresh():
+def test_collects_of_episodes_leave_new_ones_to_begin():
     envs = [Scripted(3), Scripted(4), Scripted(5)]
     c = collector(*envs)
     assert c.collect(n_episode=7).n_collected_episodes >= 7
@@ -74,14 +72,11 @@ class Eager(Slow):
 
 
 @pytest.mark.parametrize("mode", [None, "SAME_STEP", "NEXT_STEP"])
-def test_answers_of_all_at_once_in_another_order(mode):
+def test_results_of_all_at_once_in_another_order(mode):
     infos = [{"place": place} for place in range(4)]
     envs = [lambda info=info: Scripted(3 + info["place"], info=info) for info in infos]
     env = BaseVectorEnv(envs, Eager, wait_num=2, autoreset_mode=mode)
-    policy = ScriptedPolicy(
-        state=lambda batch, state: (np.zeros(len(batch.obs)) if state is None else state) + 1,
-        stored=lambda batch: {"of": batch.info.env_id, "seen": batch.obs.copy()},
-    )
+    policy = ScriptedPolicy(state=count, stored=lambda batch: {"of": batch.info.env_id, "seen": batch.obs.copy()})
     with pytest.warns(UserWarning, match="more transitions"):
         c = AsyncCollector(policy, env, VectorReplayBuffer(400, 4))
     c.collect(n_step=80)
@@ -101,7 +96,7 @@ def test_with_environments_that_reset_themselves(mode):
         check_episodes(buffer, length)
 
 
-def test_reset_env_takes_back_what_was_asked():
+def test_reset_env_discards_pending_steps():
     c = collector(Scripted(3), Scripted(9), Scripted(9))
     c.collect(n_step=4)
     c.reset_env()
@@ -113,7 +108,7 @@ def test_reset_env_takes_back_what_was_asked():
         assert (rows.terminated | rows.truncated)[begins - 1].all()
 
 
-def test_a_step_may_fail_while_it_is_taken_back():
+def test_a_pending_step_may_fail_while_it_is_discarded():
     c = collector(Scripted(3), Scripted(9), Scripted(9))
     c.collect(n_step=4)
     recv = c.env.recv
@@ -135,17 +130,17 @@ def test_an_environment_that_was_stepping_begins_anew_from_a_state():
     assert second.load_state_dict(first.state_dict()) == dict.fromkeys(stepping, "it was stepping")
 
 
-def test_a_collector_refuses_environments_that_do_not_step_together():
+def test_a_collector_refuses_asynchronous_environments():
     with pytest.raises(ValueError, match="AsyncCollector"):
         Collector(ScriptedPolicy(), BaseVectorEnv([lambda: Scripted()] * 2, Slow, wait_num=1))
 
 
-def test_environments_that_do_are_stepped_as_by_a_collector():
+def test_synchronous_environments_are_stepped_as_by_a_collector():
     """There is no warning, and no more transitions are collected than requested."""
     results = []
     for kind in (Collector, AsyncCollector):
         buffer = VectorReplayBuffer(60, 3)
-        c = kind(ScriptedPolicy(), DummyVectorEnv([lambda n=n: Scripted(n) for n in (2, 3, 4)]), buffer)
+        c = kind(ScriptedPolicy(), vector(*(Scripted(length) for length in (2, 3, 4))), buffer)
         stats = c.collect(n_step=15), c.collect(n_episode=7)
         results.append(([(s.n_collected_steps, s.lens.tolist(), s.returns.tolist()) for s in stats], buffer[:].obs))
     assert results[0][0] == results[1][0]

@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from collecting import collector, count
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv, VectorEnvNormReward
 from rlfast.env.backends.base import Rows
@@ -13,19 +14,18 @@ from scripted import Scripted, ScriptedPolicy
 MODES = [None, "DISABLED", "SAME_STEP", "NEXT_STEP"]
 
 
-def collect(mode, envs, *, policy=None, size=50, **kwargs):
-    env = DummyVectorEnv([lambda env=env: env for env in envs], autoreset_mode=mode)
-    collector = Collector(policy or ScriptedPolicy(), env, VectorReplayBuffer(size * len(envs), len(envs)))
-    return collector, collector.collect(**kwargs)
+def collect(mode, envs, *, policy=None, **kwargs):
+    made = collector(*envs, policy=policy, mode=mode, size=50)
+    return made, made.collect(**kwargs)
 
 
 @pytest.mark.pitfall("E1")
 @pytest.mark.parametrize("mode", MODES)
 def test_two_cart_poles_of_three_steps(mode):
     envs = [gym.make("CartPole-v1", max_episode_steps=3) for _ in range(2)]
-    collector, stats = collect(mode, envs, n_step=12)
-    assert (stats.n_collected_steps, stats.n_collected_episodes, len(collector.buffer)) == (12, 4, 12)
-    for buffer in collector.buffer.buffers:
+    c, stats = collect(mode, envs, n_step=12)
+    assert (stats.n_collected_steps, stats.n_collected_episodes, len(c.buffer)) == (12, 4, 12)
+    for buffer in c.buffer.buffers:
         rows = buffer[:]
         assert len(rows) == 6
         assert rows.truncated.tolist() == [False, False, True] * 2
@@ -40,8 +40,8 @@ def test_two_cart_poles_of_three_steps(mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_the_policy_acts_on_the_first_observation_of_the_new_episode(mode):
     policy = ScriptedPolicy()
-    collector, _ = collect(mode, [Scripted(2, info={"a": 1}), Scripted(3)], policy=policy, n_step=16)
-    first, second = (buffer[:] for buffer in collector.buffer.buffers)
+    c, _ = collect(mode, [Scripted(2, info={"a": 1}), Scripted(3)], policy=policy, n_step=16)
+    first, second = (buffer[:] for buffer in c.buffer.buffers)
     episodes = [[e, s] for e in range(6) for s in range(2)]
     np.testing.assert_array_equal(first.obs, episodes[: len(first)])
     np.testing.assert_array_equal(first.obs_next, [[e, s + 1] for e, s in episodes[: len(first)]])
@@ -60,8 +60,8 @@ def test_all_modes_store_the_same(mode):
 
     def stored(mode):
         envs = [Scripted(length, info=lambda step: {"step": step}) for _ in range(3)]
-        collector, stats = collect(mode, envs, n_episode=12, gym_reset_kwargs={"seed": 4})
-        return [buffer[:] for buffer in collector.buffer.buffers], stats
+        c, stats = collect(mode, envs, n_episode=12, gym_reset_kwargs={"seed": 4})
+        return [buffer[:] for buffer in c.buffer.buffers], stats
 
     (buffers, stats), (wanted, wanted_stats) = stored(mode), stored(None)
     if mode == "NEXT_STEP":  # its resets take a step, so the environments meet in another order
@@ -78,16 +78,16 @@ def test_all_modes_store_the_same(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_evaluation_shares_episodes_out_in_every_mode(mode):
-    collector, _ = collect(mode, [Scripted(1, reward=0.0), Scripted(20, reward=0.05)], n_step=2)
-    stats = collector.evaluate(10)
+    c, _ = collect(mode, [Scripted(1, reward=0.0), Scripted(20, reward=0.05)], n_step=2)
+    stats = c.evaluate(10)
     np.testing.assert_allclose(sorted(stats.returns), [0] * 5 + [1] * 5)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_hidden_state_of_a_new_episode_starts_at_zero(mode):
-    policy = ScriptedPolicy(state=lambda batch, state: (np.zeros(2) if state is None else state) + 1)
-    collector, _ = collect(mode, [Scripted(2), Scripted(3)], policy=policy, n_step=14)
-    for buffer in collector.buffer.buffers:
+    policy = ScriptedPolicy(state=count)
+    c, _ = collect(mode, [Scripted(2), Scripted(3)], policy=policy, n_step=14)
+    for buffer in c.buffer.buffers:
         rows = buffer[:]
         np.testing.assert_array_equal(rows.policy.hidden_state, rows.obs[:, 1])
 
@@ -119,9 +119,9 @@ class Broken(BaseVectorEnv):
 
 @pytest.mark.pitfall("E5")
 def test_a_step_in_which_an_environment_broke_is_not_learned_from():
-    collector = Collector(ScriptedPolicy(), Broken(), VectorReplayBuffer(40, 2))
-    stats = collector.collect(n_step=16)
-    first, second = (buffer[:] for buffer in collector.buffer.buffers)
+    c = Collector(ScriptedPolicy(), Broken(), VectorReplayBuffer(40, 2))
+    stats = c.collect(n_step=16)
+    first, second = (buffer[:] for buffer in c.buffer.buffers)
     np.testing.assert_array_equal(first.obs[:6], [[0, 0], [0, 1], [0, 2], [0, 3], [0, 4], [1, 0]])
     np.testing.assert_array_equal(second.obs, [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [1, 3], [1, 4], [2, 0]])
     assert second.truncated.tolist() == [False, True] + [False] * 6  # cut off at the last true row
@@ -131,18 +131,18 @@ def test_a_step_in_which_an_environment_broke_is_not_learned_from():
 
 
 def test_steps_in_which_all_environments_broke_end_no_episode():
-    collector = Collector(ScriptedPolicy(), Broken([(2, 0), (2, 1), (4, 0), (4, 1)]), VectorReplayBuffer(40, 2))
-    stats = collector.collect(n_episode=2)
+    c = Collector(ScriptedPolicy(), Broken([(2, 0), (2, 1), (4, 0), (4, 1)]), VectorReplayBuffer(40, 2))
+    stats = c.collect(n_episode=2)
     assert (stats.n_broken_episodes, stats.n_collected_episodes, stats.lens.tolist()) == (4, 2, [5, 5])
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_returns_are_of_the_rewards_before_they_were_normalized(mode):
     env = VectorEnvNormReward(DummyVectorEnv([lambda: Scripted(2), lambda: Scripted(3)], autoreset_mode=mode))
-    collector = Collector(ScriptedPolicy(), env, VectorReplayBuffer(40, 2))
-    stats = collector.evaluate(4)
+    c = Collector(ScriptedPolicy(), env, VectorReplayBuffer(40, 2))
+    stats = c.evaluate(4)
     assert sorted(stats.returns.tolist()) == [2.0, 2.0, 3.0, 3.0]
-    assert not (collector.buffer[:].rew == 1).all()
+    assert not (c.buffer[:].rew == 1).all()
 
 
 def test_tuples_of_observations_are_stored_by_position():
@@ -155,8 +155,8 @@ def test_tuples_of_observations_are_stored_by_position():
             return super()._obs(), self.step_count
 
     policy = ScriptedPolicy(act=lambda batch: batch.obs["1"] * 1)
-    collector, _ = collect("SAME_STEP", [Pair(), Pair()], policy=policy, n_step=8)
-    rows = collector.buffer.buffers[0][:]
+    c, _ = collect("SAME_STEP", [Pair(), Pair()], policy=policy, n_step=8)
+    rows = c.buffer.buffers[0][:]
     np.testing.assert_array_equal(rows.obs["0"], [[0, 0], [0, 1], [1, 0], [1, 1]])
     np.testing.assert_array_equal(rows.obs_next["1"], [1, 2, 1, 2])
     np.testing.assert_array_equal(rows.act, [0, 1, 0, 1])

@@ -6,27 +6,23 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from collecting import collector, count, vector
 from rlfast.data import Batch, Collector, VectorReplayBuffer
 from rlfast.data.collect import state as collector_state
 from rlfast.data.plain_data import is_plain
-from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
+from rlfast.env import NativeVectorEnv, VectorEnvNormObs
 from scripted import Scripted, ScriptedPolicy
 
 
-def collector(*envs, policy=None, wrap=lambda env: env):
-    vector = wrap(DummyVectorEnv([lambda env=env: env for env in envs]))
-    return Collector(policy or ScriptedPolicy(), vector, VectorReplayBuffer(50 * len(envs), len(envs)))
+def wrapped(wrap, *envs):
+    return Collector(ScriptedPolicy(), wrap(vector(*envs)), VectorReplayBuffer(50 * len(envs), len(envs)))
 
 
-def remembering():
-    return ScriptedPolicy(state=lambda batch, state: np.zeros(len(batch.obs)) + 1 if state is None else state + 1)
+def test_a_restored_collector_equals_the_saved_one():
+    def make():
+        return collector(Scripted(5, info=lambda step: {"step": step}), Scripted(3), policy=ScriptedPolicy(state=count))
 
-
-def test_another_collector_goes_on_from_it():
-    def make(policy):
-        return collector(Scripted(5, info=lambda step: {"step": step}), Scripted(3), policy=policy)
-
-    first, second = make(remembering()), make(remembering())
+    first, second = make(), make()
     first.collect(n_step=8)
     state = first.state_dict()
     assert second.load_state_dict(copy.deepcopy(state)) == {}
@@ -44,7 +40,7 @@ def test_another_collector_goes_on_from_it():
     assert second.buffer.buffers[0][:].obs.tolist() == [[0, 4], [1, 0], [1, 1]]
 
 
-def test_streams_of_random_actions_go_on():
+def test_streams_of_random_actions_are_restored():
     first, second = (collector(Scripted(50, actions=1000), Scripted(50, actions=1000)) for _ in range(2))
     first.env.seed(3)
     first.collect(n_step=4, random=True)
@@ -64,7 +60,7 @@ class Held(Scripted):
         self.simulator = memoryview(b"...")
 
 
-def test_environments_that_cannot_be_restored_begin_anew_from_the_global_stream():
+def test_environments_that_cannot_be_restored_are_seeded_from_the_global_stream():
     first = collector(Held(9), Scripted(9), Held(9))
     first.collect(n_step=6)
     state, seeds = first.state_dict(), []
@@ -96,7 +92,7 @@ class Unseen(Scripted):
 
 
 @pytest.mark.parametrize("env", [lambda: Scripted(9, info={"what": object()}), lambda: Unseen(9)])
-def test_objects_in_infos_or_observations_make_all_begin_anew(env):
+def test_objects_in_infos_or_observations_are_not_saved(env):
     first, second = (collector(env(), env()) for _ in range(2))
     first.collect(n_step=4)
     state = first.state_dict()
@@ -105,7 +101,7 @@ def test_objects_in_infos_or_observations_make_all_begin_anew(env):
     assert lost == dict.fromkeys((0, 1), "its observations or infos hold objects")
 
 
-def test_why_an_environment_refuses_a_state_is_told(monkeypatch):
+def test_reasons_of_environments_are_returned(monkeypatch):
     first, second = (collector(Scripted(9), Scripted(9)) for _ in range(2))
     first.collect(n_step=4)
 
@@ -116,7 +112,7 @@ def test_why_an_environment_refuses_a_state_is_told(monkeypatch):
     assert second.load_state_dict(first.state_dict()) == {i: f"of another game: [{i}]" for i in range(2)}
 
 
-def test_nested_values_of_any_kind_come_back_from_plain_data():
+def test_plain_data_restores_nested_values():
     names = np.array(["red", "blue"], dtype=object)
     whole = {"pair": (np.zeros(2), [Batch(h=np.ones(2), inner=Batch(c=np.ones(1)))]), "names": names, "n": np.arange(2)}
     plain = collector_state._plain(whole)
@@ -130,7 +126,7 @@ def test_nested_values_of_any_kind_come_back_from_plain_data():
     assert (type(back), back["names"].dtype, back["names"].tolist()) == (dict, object, ["red", "blue"])
 
 
-def test_the_stream_of_one_space_for_all_environments_goes_on():
+def test_the_stream_of_a_shared_space_is_restored():
     def native():
         return Collector(ScriptedPolicy(), NativeVectorEnv("CartPole-v1", 4), VectorReplayBuffer(400, 4))
 
@@ -143,7 +139,7 @@ def test_the_stream_of_one_space_for_all_environments_goes_on():
     assert first.buffer[:].act.tolist() == second.buffer[:].act.tolist()
 
 
-def test_a_state_that_is_not_plain_is_told(monkeypatch):
+def test_a_state_that_is_not_plain_is_not_saved(monkeypatch):
     first = collector(Scripted(9), Scripted(9))
     first.collect(n_step=4)
     monkeypatch.setattr(type(first._envs), "get_state", lambda *_: [object()])
@@ -162,7 +158,7 @@ def wide():
     [
         (lambda: collector(Scripted(5)), "the state is of 2 environments, this collector has 1"),
         (
-            lambda: collector(Scripted(5), Scripted(5), wrap=VectorEnvNormObs),
+            lambda: wrapped(VectorEnvNormObs, Scripted(5), Scripted(5)),
             "the state is of environments with 0 wrappers, these have 1",
         ),
         (
@@ -194,7 +190,7 @@ def test_counters_are_numbers(name, value):
     assert first.collect_step == 4
 
 
-def test_spaces_for_each_are_told_from_one_for_all():
+def test_a_state_with_another_number_of_spaces_is_refused():
     first = collector(Scripted(5), Scripted(5))
     state = first.state_dict()
     state["spaces"] = state["spaces"][:1]
@@ -202,9 +198,9 @@ def test_spaces_for_each_are_told_from_one_for_all():
         first.load_state_dict(state)
 
 
-def test_statistics_of_wrappers_are_restored_from_the_innermost_out():
+def test_statistics_of_wrappers_are_restored():
     def make():
-        return collector(Scripted(5), Scripted(5), wrap=lambda env: VectorEnvNormObs(VectorEnvNormObs(env)))
+        return wrapped(lambda env: VectorEnvNormObs(VectorEnvNormObs(env)), Scripted(5), Scripted(5))
 
     first, second = make(), make()
     first.collect(n_step=8)
@@ -214,7 +210,7 @@ def test_statistics_of_wrappers_are_restored_from_the_innermost_out():
         assert ours.get_obs_rms().count == theirs.get_obs_rms().count > 0
 
 
-def test_a_collector_that_was_not_used_has_a_state_too():
+def test_an_unused_collector_has_a_state():
     first, second = collector(Scripted(5), Scripted(5)), collector(Scripted(5), Scripted(5))
     second.collect(n_step=4)
     assert second.load_state_dict(first.state_dict()) == {}
