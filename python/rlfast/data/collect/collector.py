@@ -313,7 +313,14 @@ class Collector:
         options: dict[str, bool] = {} if no_grad is True else {"no_grad": no_grad}
         if exact:
             options["exact"] = True
-        stats = self._collect(n_step, n_episode, random, render, reset_kwargs, **options)
+        stats = self._collect(
+            n_step=n_step,
+            n_episode=n_episode,
+            random=random,
+            render=render,
+            gym_reset_kwargs=reset_kwargs or None,
+            **options,
+        )
         if self.raise_on_nan_in_buffer:
             checks.check_nothing_missing(self.buffer)
         return stats
