@@ -1,6 +1,7 @@
 """What collectors check of their arguments, and what one collect has counted."""
 
 import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -22,6 +23,7 @@ from rlfast.data.buffer.base import MalformedBufferError
 from rlfast.data.collect import checks
 from rlfast.data.collect.limits import Tally
 from rlfast.env import DummyVectorEnv
+from rlfast.utils.arguments.checks import NonFiniteError, ObservationError
 from scripted import Scripted, ScriptedPolicy
 
 
@@ -207,6 +209,66 @@ def test_missing_values_are_named():
     buffer.add(Batch(**row, obs_next={"a": {"b": np.nan}}, info={}))
     with pytest.raises(MalformedBufferError, match=r"missing \(NaN or None\) in the buffer's obs_next\.a\.b: an env"):
         checks.check_nothing_missing(buffer)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+class Named:
+    """Environments of which only the space and the names are asked for."""
+
+    def __init__(self, name="Wide-v0"):
+        self.single_observation_space, self.name = BOX, name
+
+    def get_env_attr(self, key, ids):
+        assert (key, ids) == ("spec", [4])
+        return [SimpleNamespace(id=self.name)] if self.name else [None]
+
+
+NAN = np.array([[0.0, 1.0], [2.0, np.inf]])
+OF_SHAPE = "gives observations of shape (3,), but its observation_space is Box(-1.0, 1.0, (2,), float32), and"
+IS_NAN = "the policy cannot choose an action for environment 7, whose {} has inf at [1]: correct the environment, or"
+
+
+@pytest.mark.parametrize(
+    ("obs", "name", "error", "kind", "message"),
+    [
+        (NAN, "Wide-v0", ValueError("x"), NonFiniteError, IS_NAN.format("obs")),
+        ({"a": {"b": NAN}}, "Wide-v0", ValueError("x"), NonFiniteError, IS_NAN.format("obs.a.b")),
+        (np.zeros((2, 3)), "Wide-v0", ValueError("x"), ObservationError, f"environment 4 (Wide-v0) {OF_SHAPE}"),
+        (np.zeros((2, 3)), None, ValueError("x"), ObservationError, f"environment 4 {OF_SHAPE}"),
+        (np.zeros((2, 2)), "Wide-v0", ObservationError("odd"), ObservationError, "environment 4 (Wide-v0): odd"),
+        (np.zeros((2, 2)), "Wide-v0", ValueError("x"), ValueError, "x"),
+        (np.zeros((2, 2), int), "Wide-v0", ValueError("x"), ValueError, "x"),
+        ({"a": np.zeros((2, 3))}, "Wide-v0", ValueError("x"), ValueError, "x"),
+    ],
+)
+def test_errors_of_choices_name_the_environment(obs, name, error, kind, message):
+    found = checks.choice_error(error, obs, np.array([4, 7]), Named(name))
+    assert type(found) is kind
+    assert str(found).startswith(message)
+    assert (found is error) is (message == "x")
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ([1.0, 2.0], None),
+        ([1.0, np.nan], "environment 7 gave the reward nan after 12 environment steps"),
+        ([[1.0, 2.0], [1.0, -np.inf]], r"environment 7 gave the reward \[  1. -inf\] after 12 environment steps"),
+    ],
+)
+def test_rewards_that_are_not_finite_raise(rewards, message):
+    with nullcontext() if message is None else pytest.raises(NonFiniteError, match=message):
+        checks.check_rewards(np.array(rewards), np.array([4, 7]), 12)
+
+
+def test_a_full_ring_raises():
+    room = np.array([2, 0])
+    checks.check_room(room, VectorReplayBuffer(30, 3), np.array([0]))
+    for buffer, rows in ((VectorReplayBuffer(30, 3), 10), (SimpleNamespace(), 0)):
+        with pytest.raises(ValueError, match=f"environment 1 has filled the {rows} rows that the buffer has for it"):
+            checks.check_room(room, buffer, np.array([0, 1]))
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------

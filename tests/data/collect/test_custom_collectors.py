@@ -336,6 +336,16 @@ def test_actions_may_be_mapped_to_another_shape():
     assert env.actions == [1, 1]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_one_action_for_all_environments_raises(count):
+    envs = [Scripted(3) for _ in range(count)]
+    c = collector(*envs, policy=ScriptedPolicy(act=lambda _: np.zeros(2)))
+    c.policy.action_space = gym.spaces.Box(-1.0, 1.0, (2,))
+    with pytest.raises(ValueError, match=r"must have the shape \(\.\.\., 2\), got \(2,\)"):
+        c.collect(n_step=count)
+    assert ([env.actions for env in envs], len(c.buffer)) == ([[]] * count, 0)
+
+
 def test_a_policy_may_answer_with_any_object():
     class Answer(SimpleNamespace):
         def get(self, key, default=None):
