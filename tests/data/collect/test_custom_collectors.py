@@ -145,6 +145,9 @@ def test_an_overridden_reset_env_may_reset_in_its_own_way():
     assert [env.resets for env in envs] == [1, 1]
     assert [rows.obs.tolist() for rows in rings(c)] == [[[50, 50], [0, 1]]] * 2
     assert c.policy.seen[0].info.lives.tolist() == [7, 7]
+    c.collect(n_episode=1)
+    c.collect(n_step=2)
+    assert rings(c)[1].truncated.tolist() == [False, True, False]  # the episode that was running
 
 
 class Constant(BaseCollector):

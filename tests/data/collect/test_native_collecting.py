@@ -253,7 +253,7 @@ STACKING = VectorReplayBuffer(80, ENVS, stack_num=2, save_only_last_obs=True)
         (lambda: collector(dqn(), python()), "one vector step at a time: the environments are not native"),
         (lambda: collector(dqn(), VectorEnvNormObs(cart_poles())), "the environments are not native ones"),
         (lambda: collector(dqn(), cart_poles(), False), "by torch: native_acting is False"),
-        (lambda: collector(dqn(), cart_poles(), collect_stats_class=Own), "by torch: hooks and statistics"),
+        (lambda: collector(dqn(), cart_poles(), collect_stats_class=Own), "by torch: hooks and custom statistics"),
         (lambda: collector(dqn(), cart_poles(), preprocess_fn=lambda **_: Batch()), "a preprocess_fn"),
         (lambda: collector(dqn(), cart_poles(), on_episode_done_hook=lambda _: None), "there are hooks"),
         (lambda: collector(RandomPolicy(action_space=SPACE), cart_poles()), "does not act in Rust"),

@@ -525,7 +525,7 @@ class Collector:
         if not no_grad:
             raise NotNativeError("no_grad is False")
         if self._reports_steps:
-            raise NotNativeError("hooks and statistics of one's own are given the policy's distribution")
+            raise NotNativeError("hooks and custom statistics are given the policy's distribution")
         if self._episodes.hidden is not None:
             raise NotNativeError("there are hidden states")
         return make(self.policy)
@@ -545,7 +545,7 @@ class Collector:
         if random and (self._native_acting is False or self._episodes.hidden is not None or self._reports_steps):
             raise NotNativeError("random actions are drawn in Python")
         if self._reports_episodes or self._preprocessing is not None:
-            raise NotNativeError("there are hooks, statistics of one's own, or a preprocess_fn")
+            raise NotNativeError("there are hooks, custom statistics, or a preprocess_fn")
         envs, replay = engines(self._envs, self.buffer)
         if random:
             acting = random_acting(self.policy, self._random_actions)
@@ -607,9 +607,9 @@ class Collector:
         if episodes.stale[self._pending.waiting].any():
             self._discard_pending()
         if "reset_env" in self._overridden and episodes.stale.all():
-            first = self.reset_env(reset_kwargs) if reset_kwargs else self.reset_env()
-            if episodes.stale.all():  # it did not call the method below
-                episodes.begin(self._all_ids, as_arrays(parse(first[0])), as_info(first[1], self.env_num))
+            first: Any = self.reset_env(reset_kwargs) if reset_kwargs else self.reset_env()
+            if first is not None and episodes.stale.all():  # it did not call the method below
+                self._start_episodes(self._all_ids, parse(first[0]), as_info(first[1], self.env_num))
         self._reset(ready_R[episodes.stale[ready_R]], reset_kwargs)
 
     def reset_env(self, gym_reset_kwargs: dict[str, Any] | None = None) -> tuple[Any, Any]:
@@ -625,19 +625,23 @@ class Collector:
         return wrap_nested(self._episodes.obs), np.array(self._episodes.info.dicts(), dtype=object)
 
     def _reset(self, ids: Ids, reset_kwargs: dict[str, Any]) -> None:
-        """Begin new episodes in ``ids``, and close the running ones in the buffer."""
+        """Begin new episodes in ``ids``."""
         if not len(ids):
             return
         episodes = self._episodes
         episodes.stale[ids] = True  # until all of this is done
         obs, info = self._envs.reset_rows(episodes.where(ids), **episodes.seeded_once(ids, reset_kwargs))
+        self._start_episodes(ids, obs, info)
+
+    def _start_episodes(self, ids: Ids, obs: Any, info: Info) -> None:
+        """Take the first observations and infos of new episodes, and close the running ones in the buffer."""
         obs = as_arrays(obs)
         if self._preprocessing is not None:
             obs, info = self._preprocessing.of_reset(tree.writable(obs), info, ids)
         self._close_episodes(ids)
         if len(ids) == self.env_num:
             self._start_noise(np.ones(self.env_num, np.bool_))
-        episodes.begin(ids, obs, info)
+        self._episodes.begin(ids, obs, info)
 
     def _discard_pending(self) -> None:
         """Discard the results of pending steps, and mark their environments for a reset."""
