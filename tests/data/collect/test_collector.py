@@ -22,6 +22,7 @@ from rlfast.data import (
 )
 from rlfast.env import DummyVectorEnv
 from rlfast.policy import RandomPolicy
+from rlfast.utils.arguments.checks import NonFiniteError
 from scripted import Scripted, ScriptedPolicy
 
 # -- what is stored ----------------------------------------------------------------------------------------------------
@@ -243,6 +244,15 @@ def test_without_overwriting_raises_before_a_row_is_lost():
             c.collect(n_step=6)
     assert c.collect_step == 5
     c.collect(n_step=8)
+
+
+def test_finite_rewards_raises_before_a_row_is_stored():
+    c = collector(Scripted(9), Scripted(9, reward=lambda step: np.nan if step == 3 else 1.0))
+    c.collect(n_step=2)
+    with c.finite_rewards(), pytest.raises(NonFiniteError, match="environment 1 gave the reward nan after 4 env"):
+        c.collect(n_step=6)
+    assert (len(c.buffer), c.collect_step) == (4, 2)
+    assert c.collect(n_step=8).n_collected_steps == 8
 
 
 def test_episodes_continue_between_collects_of_steps():

@@ -11,6 +11,7 @@ from rlfast.data import Batch, Collector, VectorReplayBuffer
 from rlfast.data.collect import state as collector_state
 from rlfast.data.plain_data import is_plain
 from rlfast.env import NativeVectorEnv, VectorEnvNormObs
+from rlfast.env.backends.info import Info
 from scripted import Scripted, ScriptedPolicy
 
 
@@ -216,3 +217,18 @@ def test_an_unused_collector_has_a_state():
     assert second.load_state_dict(first.state_dict()) == {}
     assert second.collect(n_step=4).n_collected_steps == 4
     assert isinstance(second.buffer[:], Batch)
+
+
+def test_infos_in_columns_stay_columns():
+    first, second = collector(Scripted(9), Scripted(9)), collector(Scripted(9), Scripted(9))
+    first.collect(n_step=4)
+    first._episodes.info = Info(2, columns={"n": np.array([1, 2], np.int8)})
+    state = first.state_dict()
+    assert state["infos"]["dicts"] == [{"n": 1}, {"n": 2}]
+    del state["envs"][0]["unstepped"]  # which states of older versions do not have
+    assert second.load_state_dict(state) == {}
+    column = second._episodes.infos(np.arange(2))["n"]
+    assert (column.dtype, column.tolist(), second._episodes.info.dicts()) == (np.int8, [1, 2], [{"n": 1}, {"n": 2}])
+    assert second._episodes.unstepped.tolist() == [False, False]
+    second.load_state_dict({**state, "infos": None})
+    assert second._episodes.info.dicts() == [{}, {}]
