@@ -141,18 +141,14 @@ class Replay:
         """Slot of the next row of each ring, counted from the start of the ring."""
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(
-        self,
-        fields: Mapping[str, Any],
-        rings: _Index | None = None,
-        objects: Sequence[NDArray[np.object_]] | None = None,
-        emptied: int | None = None,
+        self, batch: Any, rings: Any = None, emptied: int | None = None
     ) -> tuple[_Index, NDArray[np.float64], _Index, _Index]:
-        """Adds one row (``rings=None``: to ring 0, with unbatched leaves) or one row for each element of ``rings``.
-        Returns ``(index, episode_return, episode_length, episode_start)``, of length 1 or ``len(rings)``. Return and
-        length are 0 unless the row ends its episode, and the return is ``[rows, agents]`` for vector rewards. ``done``
-        is ignored, and ``obs_next`` with ``save_obs_next=False``. A ring with slots may occur several times.
-        ``objects`` are the rows of all columns of objects, ``[rows, ...]`` each; other threads see the numbers and the
-        objects of a row, or neither. ``emptied`` is a ring that is reset in the same moment."""
+        """Adds a row without an axis of rows to the ring ``rings`` (default 0), or one row along the first axis to each
+        of ``rings``, of which negative ones count from the end. Returns ``(index, episode_return, episode_length,
+        episode_start)``, of length 1 or ``len(rings)``. Return and length are 0 unless the row ends its episode, and
+        the return is ``[rows, agents]`` for vector rewards. ``done`` is ignored, and ``obs_next`` with
+        ``save_obs_next=False``. A ring with slots may occur several times. ``emptied`` is a ring that is reset in the
+        same moment. Rows that do not have the form of the columns are converted; see ``convert_by``."""
     def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
         """Adds one row to ring 0 by keywords, which is the fastest way; returns its index."""
     def record(self, obs: Any, obs_next: Any, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
@@ -160,9 +156,16 @@ class Replay:
         ``rewards``, ``dones``, ``timeouts``; the last three are one float32 each. Actions may have any shape of the
         same number of elements. The numbers may have other dtypes, be one number for all rows, or a list. Returns
         whether in each ring ``obs`` equals the ``obs_next`` of the row before."""
-    def on_mismatch(self, careful: Callable[[dict[str, Any]], int], always: bool = False) -> None:
-        """Sets the function that ``append`` calls, and whose result it returns, instead of raising SchemaMismatch; with
-        ``always``, for every row."""
+    def convert_by(
+        self,
+        convert: Callable[[Mapping[str, Any], int | None], tuple[int, dict[str, Any], Sequence[NDArray[np.object_]]]],
+        always: bool = False,
+    ) -> None:
+        """Sets the function that converts rows for ``add`` and ``append``, instead of raising SchemaMismatch: those
+        that do not have exactly the names, dtypes and shapes of the columns, or ``always`` all. It is called with the
+        rows as they were given, and their number (None: a single row without an axis of rows), and returns the version
+        of the columns that it converted them for, the numbers, and the rows of all columns of objects. Other threads
+        see the numbers and the objects of a row, or neither."""
     def close_episode(self, ring: int) -> None:
         """Ends the running episode of a ring as truncated at its newest row."""
     def reset(self, ring: int | None = None, keep_statistics: bool = False) -> None: ...

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast import data
+from rlfast._core import Replay
 from rlfast.data.batch.batch import wrap
+from rlfast.data.buffer.store.column_batch import ColumnBatch
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
-from rlfast.data.buffer.tianshou_view import Meta
 from rlfast.interop._hosts import missing
 
 try:
@@ -63,7 +64,7 @@ def theirs(value: Any) -> Any:
     return batch
 
 
-class _HostMeta(Meta, host.Batch):  # type: ignore[misc]
+class _HostMeta(ColumnBatch, host.Batch):  # type: ignore[misc]
     """``buffer._meta`` as Tianshou's code reads and assigns it."""
 
     __slots__ = ()
@@ -91,6 +92,7 @@ class _Hosted:
     """
 
     if TYPE_CHECKING:
+        _core: Replay
         _store: Store
         _rows: RowRange
         maxsize: int
@@ -105,7 +107,7 @@ class _Hosted:
         super().__init_subclass__(**kwargs)
         own = (getattr(cls, name) is getattr(_Hosted, name) for name in ("__getitem__", "get"))
         drawn = getattr(cls, "sample_indices", None) is data.ReplayBuffer.sample_indices
-        cls._quick_class = all(own) and drawn  # type: ignore[attr-defined]
+        cls._reads = all(own) and drawn  # type: ignore[attr-defined]
 
     # -- rows, as batches of Tianshou --------------------------------------------------------------------------------
     def add(self, batch: Any, buffer_ids: Any = None) -> Added:
@@ -153,7 +155,8 @@ class _Hosted:
         rows = buffer.sample_indices(0)
         buffer.stack_num = stack_num
         rings = np.full(len(rows), self._rows.ring or 0, np.int64)
-        return self._store.add(ours(buffer._meta[rows]).__dict__, rings)[0] - self._rows.base
+        added: Added = self._core.add(ours(buffer._meta[rows]).__dict__, rings)
+        return added[0] - self._rows.base
 
     def reset(self, keep_statistics: bool = False) -> None:
         """Deletes all rows, as Tianshou's ``reset`` does."""
@@ -161,9 +164,12 @@ class _Hosted:
         super().reset(keep_statistics)  # type: ignore[misc]
 
     # -- columns -----------------------------------------------------------------------------------------------------
+    def _column_batch(self) -> Any:
+        return _HostMeta(self)  # type: ignore[arg-type]
+
     @property
     def _meta(self) -> Any:
-        return _HostMeta(self)  # type: ignore[arg-type]
+        return self._column_batch()
 
     @_meta.setter
     def _meta(self, batch: Any) -> None:

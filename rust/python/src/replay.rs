@@ -37,10 +37,10 @@ pub struct Replay {
     state: Shared<State>,
     batch: Py<PyType>,
     last_added: Spare<Box<LastAdded>>,
-    /// The callable that adds the rows which `append` cannot.
-    fallback: Shared<Option<Arc<Py<PyAny>>>>,
-    /// Whether `append` leaves all rows to the fallback.
-    always_falls_back: AtomicBool,
+    /// The callable that converts rows to the form of the columns.
+    convert: Shared<Option<Arc<Py<PyAny>>>>,
+    /// Whether it converts all rows, also those that seem to have that form.
+    always_converts: AtomicBool,
 }
 
 /// The columns and memory of the last rows, which are used again for the next ones.
@@ -129,8 +129,8 @@ impl Replay {
             state: Shared::new(State::new(engine, columns)),
             batch,
             last_added: Spare::new(),
-            fallback: Shared::new(None),
-            always_falls_back: AtomicBool::new(false),
+            convert: Shared::new(None),
+            always_converts: AtomicBool::new(false),
         })
     }
 

@@ -81,6 +81,18 @@ impl Columns {
         }
     }
 
+    /// Returns the fields of a dict or a batch; None for anything else.
+    #[inline]
+    pub fn fields_of<'py>(&self, py: Python<'py>, value: &Object<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if let Ok(dict) = value.cast::<PyDict>() {
+            return Ok(Some(dict.clone()));
+        }
+        if value.get_type_ptr().cast() == self.batch.as_ptr() || value.is_instance(self.batch.bind(py))? {
+            return Ok(Some(value.getattr(&crate::once::names(py).__dict__)?.cast_into::<PyDict>()?));
+        }
+        Ok(None)
+    }
+
     /// As `find`, for one row whose values are given in the order of `KEYWORDS`; a missing value is None.
     #[inline]
     pub fn find_listed(&self, py: Python<'_>, values: &Listed<'_, '_>, out: &mut RowSources) -> PyResult<()> {
@@ -130,14 +142,7 @@ impl<'py, const ONE: bool> Host for Finder<'_, 'py, ONE> {
 
     #[inline]
     fn nested(&self, value: &Self::Value) -> PyResult<Option<Self::Fields>> {
-        if let Ok(dict) = value.cast::<PyDict>() {
-            return Ok(Some(dict.clone()));
-        }
-        let batch = &self.columns.batch;
-        if value.get_type_ptr().cast() == batch.as_ptr() || value.is_instance(batch.bind(self.py))? {
-            return Ok(Some(value.getattr(&crate::once::names(self.py).__dict__)?.cast_into::<PyDict>()?));
-        }
-        Ok(None)
+        self.columns.fields_of(self.py, value)
     }
 
     #[inline]

@@ -37,7 +37,7 @@ def test_an_empty_buffer_answers_in_kind():
         buffer[0]
     with pytest.raises(AttributeError):
         buffer.obs
-    assert repr(buffer) == "ReplayBuffer()"
+    assert repr(buffer) == "ReplayBuffer(0 of 5 rows)"
     assert np.array([buffer]).shape == (1,)  # NumPy must not take it for a sequence
 
 

@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from collections.abc import Sequence as AbstractSequence
 from functools import partial
-from os import PathLike
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from rlfast._core import SchemaMismatch, SegmentTree
+from rlfast._core import SchemaMismatch
+from rlfast.compat.buffers import TianshouView
+from rlfast.data._leaves import dotted
 from rlfast.data.batch.batch import Batch
+from rlfast.data.buffer.io.files import FileMethods
 from rlfast.data.buffer.options.config import Config, ignore_unknown
 from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
-from rlfast.data.buffer.options.units import NStep, Sequence, Transition, Unit
-from rlfast.data.buffer.store import episodes, output_arrays, priorities, reading, writing
-from rlfast.data.buffer.store.priorities import when_prioritized
+from rlfast.data.buffer.options.units import NStep, Sequence, Unit
+from rlfast.data.buffer.store import output_arrays, priorities, reading, writing
+from rlfast.data.buffer.store.column_batch import ColumnBatch
+from rlfast.data.buffer.store.priorities import PriorityMethods
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
-from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 IndexLike = int | slice | list[int] | NDArray[Any]
-PathType: TypeAlias = str | PathLike[str]
-_FIRST = np.zeros(1, np.int64)
-_DERIVED = frozenset({"_core", "_config", "_rows", "_quick_add", "_quick_sample", "append", "_whole", "_base"})
-"""Attributes that follow from the store and the ring. They are not pickled; the last two are in older pickles."""
+_DERIVED = frozenset(
+    {
+        "_core",
+        "_config",
+        "_rows",
+        "_add",
+        "_quick_add",
+        "_draws_whole_rows",
+        "_quick_sample",
+        "append",
+        "_whole",
+        "_base",
+    }
+)
+"""Attributes that follow from the store and the ring, also in older pickles. They are not pickled."""
 
 
 class MalformedBufferError(RuntimeError):
     """The rows of a buffer are inconsistent."""
 
 
-class ReplayBuffer(TianshouView):
+class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
     """A ring of transitions, of any nested structure, shapes and dtypes.
 
     The first row defines the columns. ``obs_next`` is stored only where it differs from the next row's ``obs``, so
@@ -105,8 +117,8 @@ class ReplayBuffer(TianshouView):
     _none_is_all: ClassVar[bool] = False  # whether sample_indices(None) returns all rows, as Tianshou's managers do
     _is_manager: ClassVar[bool] = False
     _sampler_kind: ClassVar[type] = object  # the class of the sampler that a file for this class must have
-    _quick_class: ClassVar[bool] = True  # whether no subclass overrides methods that draw or read rows
-    _plain_append: ClassVar[bool] = True  # whether no subclass overrides methods that add rows
+    _adds: ClassVar[bool] = True  # whether rows are added, and read after a draw, by the methods of this class:
+    _reads: ClassVar[bool] = True  # then the engine does several of their steps in one call
     options: dict[str, Any]
 
     def __init__(
@@ -131,21 +143,13 @@ class ReplayBuffer(TianshouView):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-
-        def keeps(*names: str) -> bool:
-            return all(getattr(cls, name) is getattr(ReplayBuffer, name) for name in names)
-
-        cls._quick_class = keeps("sample_indices", "__getitem__", "get")
-        cls._plain_append = keeps("add", "append")
+        cls._adds = (cls.add, cls.append) == (ReplayBuffer.add, ReplayBuffer.append)
+        reading_methods = (cls.sample_indices, cls.__getitem__, cls.get)
+        cls._reads = reading_methods == (ReplayBuffer.sample_indices, ReplayBuffer.__getitem__, ReplayBuffer.get)
 
     # -- making ------------------------------------------------------------------------------------------------------
     def _setup(
-        self,
-        capacities: list[int],
-        config: Config,
-        seed: int,
-        storage: str = "ram",
-        buffers: AbstractSequence[Any] = (),
+        self, capacities: list[int], config: Config, seed: int, storage: str, buffers: AbstractSequence[Any] = ()
     ) -> None:
         """Makes the storage, and makes ``buffers``, one for each ring of a manager, parts of it."""
         assert self._is_manager or not buffers
@@ -161,15 +165,11 @@ class ReplayBuffer(TianshouView):
         self._rows = RowRange(store, ring)
         self._store, self._config, self._core = store, store.config, store.core
         self.__dict__["maxsize"] = self._rows.maxsize
-        self._quick_add = len(store.capacities) == 1
-        self._quick_sample = (
-            self._quick_class
-            and self._rows.whole
-            and isinstance(store.config.unit, Transition)
-            and store.config.relabel is None
-        )
+        cuts = store.config.save_only_last_obs
+        self._draws_whole_rows = self._reads and self._rows.transitions
+        self._add = partial(writing.add_last_frames, self._core) if cuts else self._core.add
         self.__dict__.pop("append", None)
-        if self._quick_add and self._plain_append and not self._config.save_only_last_obs:
+        if self._adds and len(store.capacities) == 1 and not cuts:
             self.__dict__["append"] = self._core.append  # spares a Python call for each row
 
     def __getstate__(self) -> dict[str, Any]:
@@ -197,8 +197,13 @@ class ReplayBuffer(TianshouView):
             raise AttributeError("maxsize is fixed: make a buffer of another size, and update it with this one")
         object.__setattr__(self, key, value)
 
+    def _column_batch(self) -> Any:
+        return ColumnBatch(self)
+
     def __repr__(self) -> str:
-        return type(self).__name__ + repr(self._meta)[len(type(self._meta).__name__) :]
+        schema = self._store.schema
+        columns = [f"{dotted(path)}: {column.dtype}{list(column.shape)}" for path, column in schema.columns().items()]
+        return f"{type(self).__name__}({', '.join([f'{len(self)} of {self.maxsize} rows', *columns])})"
 
     @property
     def nbytes(self) -> int:
@@ -233,24 +238,11 @@ class ReplayBuffer(TianshouView):
         :raises TypeError: if a value cannot be converted to the dtype of its column without loss.
         :raises ValueError: if a shape differs from that of the first row. After any error, the buffer is unchanged.
         """
-        store = self._store
-        if store.quick and self._quick_add:
-            try:
-                return store.core.add(batch.__dict__, None if buffer_ids is None else _FIRST)
-            except (SchemaMismatch, AttributeError):
-                pass
-        return writing.add_row(self._rows, batch, batched=buffer_ids is not None)
+        rows = self._rows
+        added = self._add(batch, rows.ring if buffer_ids is None else [rows.ring])
+        return added if rows.whole else rows.outside_added(added)
 
-    def append(
-        self,
-        *,
-        obs: Any,
-        act: Any,
-        rew: Any,
-        terminated: Any,
-        truncated: Any,
-        obs_next: Any = None,
-    ) -> int:
+    def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
         """Appends a row by keywords, without a ``Batch``, which is the fastest way. The buffer must have one ring.
 
         :param obs: observation.
@@ -265,19 +257,6 @@ class ReplayBuffer(TianshouView):
         row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
         return int(self.add(row if obs_next is None else row | {"obs_next": obs_next})[0][0])
 
-    def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
-        """Ends running episodes as truncated at their newest row, for environments that are reset within an episode.
-
-        :param buffer_ids: numbers of the buffers whose episodes end; default all.
-        :raises IndexError: if there is no such buffer.
-        """
-        episodes.close(self._rows, self._rings_of(buffer_ids))
-
-    def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
-        if buffer_ids is not None and any(buffer_id != 0 for buffer_id in buffer_ids):
-            raise IndexError(f"this buffer has one ring, of buffer id 0, got {list(buffer_ids)}")
-        return [self._rows.ring or 0]
-
     def update(self, buffer: ReplayBuffer) -> Index:
         """Appends copies of all rows of another buffer, oldest first.
 
@@ -287,24 +266,6 @@ class ReplayBuffer(TianshouView):
         :raises ValueError: if the shapes of the rows differ.
         """
         return writing.append_all(self._rows, buffer._rows) if len(buffer) else np.array([], np.int64)
-
-    def set_batch(self, batch: Batch) -> None:
-        """Replaces all columns. Which rows are live, and their priorities, stay the same.
-
-        If a column has another dtype or shape than the stored one, rows can be read, but not added.
-
-        :param batch: ``maxsize`` rows with reserved keys.
-        :raises AssertionError: if the length or the keys are others.
-        :raises NotImplementedError: if the buffer is part of a manager.
-        """
-        fits = len(batch) == self.maxsize and set(batch.keys()).issubset(self._reserved_keys)
-        assert fits, (
-            f"a storage of {self.maxsize} rows with keys among {', '.join(self._reserved_keys)} is wanted, "
-            f"got {len(batch)} rows of {', '.join(batch.keys())}"
-        )
-        if not self._rows.whole:
-            raise NotImplementedError("set_batch on the manager: this buffer's rows are part of its storage")
-        self._core.hold(partial(self._store.install, dict(batch.items())))
 
     def reset(self, keep_statistics: bool = False) -> None:
         """Removes all rows and their priorities.
@@ -337,35 +298,30 @@ class ReplayBuffer(TianshouView):
             of a batch, or an array that does not fit; or if ``out`` is given to a buffer whose batches are made by a
             unit or by a ``__getitem__`` of a subclass.
         """
-        if out is not None:
-            self._check_out()
-            draw = partial(self.sample_indices, batch_size)
-            return self._core.hold(partial(output_arrays.sample_into, self._rows, draw, out))
-        if batch_size and batch_size > 0 and self._quick_sample and self._store.plain:
+        if self._draws_whole_rows and out is None and batch_size and batch_size > 0 and self._store.plain:
             try:
-                sampled: tuple[Batch, Index] = self._core.sample(batch_size)
+                drawn: tuple[Batch, Index] = self._core.sample(batch_size)
             except SchemaMismatch:  # the first objects were added meanwhile
                 pass
             else:
-                return sampled
-        return self._core.hold(partial(self._sample, batch_size))
+                return drawn
+        return self._core.hold(partial(self._sample, batch_size, out))
 
-    def _sample(self, batch_size: int | None) -> tuple[Batch, Index]:
-        indices = self.sample_indices(batch_size)
-        unit = self._config.unit
+    def _sample(self, batch_size: int | None, out: output_arrays.Out | None) -> tuple[Batch, Index]:
+        unit, draw = self._config.unit, partial(self.sample_indices, batch_size)
+        expands = isinstance(unit, NStep | Sequence)
+        if out is not None:
+            if expands or not self._reads:
+                maker = type(unit).__name__ if expands else f"{type(self).__name__}.__getitem__"
+                raise ValueError(f"{maker} makes the rows of this buffer's batches itself: sample without out")
+            return output_arrays.sample_into(self._rows, draw, out)
+        indices = draw()
         if not isinstance(unit, NStep | Sequence):
             return self[indices], indices
         batch = unit.expand(self, indices)
         if self._core.prioritized:
             batch.weight = priorities.weights(self._rows, self._rows.resolve(indices))  # one for each drawn row
         return batch, indices
-
-    def _check_out(self) -> None:
-        """Raises a ValueError if batches are not made by the engine, but by a unit or a subclass."""
-        unit = self._config.unit
-        if isinstance(unit, NStep | Sequence) or type(self).__getitem__ is not ReplayBuffer.__getitem__:
-            maker = type(unit).__name__ if isinstance(unit, NStep | Sequence) else f"{type(self).__name__}.__getitem__"
-            raise ValueError(f"{maker} makes the rows of this buffer's batches itself: sample without out")
 
     def __getitem__(self, index: IndexLike) -> Batch:
         """Returns rows as a batch of new arrays.
@@ -382,19 +338,13 @@ class ReplayBuffer(TianshouView):
 
         Each column is read once, unless a subclass makes the batches of rows by itself.
         """
-        if self._quick_class:
+        if self._reads:
             return reading.joined(self._rows, index, given, later, names)
         batch, others = self[index], self[later]
         batch.update({name: others[name] for name in names} | given)
         return batch
 
-    def get(
-        self,
-        index: IndexLike,
-        key: str,
-        default_value: Any = None,
-        stack_num: int | None = None,
-    ) -> Any:
+    def get(self, index: IndexLike, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
         """Returns one field of rows, with frame stacks.
 
         :param index: one row or many, as for ``buffer[index]``.
@@ -406,370 +356,3 @@ class ReplayBuffer(TianshouView):
         :raises ValueError: if ``stack_num`` is less than 1.
         """
         return reading.field(self._rows, index, key, default_value, stack_num)
-
-    # -- episodes ----------------------------------------------------------------------------------------------------
-    def prev(self, index: int | list[int] | NDArray[Any]) -> Any:
-        """Returns the row before each row in its episode; for the oldest row of an episode, that row itself.
-
-        :param index: one row or many. An index without a row is taken modulo the number of rows of its ring.
-        :return: int64 of the shape of ``index``.
-        :raises IndexError: if an index is out of range.
-        """
-        return episodes.prev(self._rows, index)
-
-    def next(self, index: int | list[int] | NDArray[Any]) -> Any:
-        """Returns the row after each row in its episode; for the newest row of an episode, that row itself.
-
-        :param index: one row or many. An index without a row is taken modulo the number of rows of its ring.
-        :return: int64 of the shape of ``index``.
-        :raises IndexError: if an index is out of range.
-        """
-        return episodes.next_(self._rows, index)
-
-    def rows_until(self, last: int, length: int) -> Index:
-        """Returns the ``length`` rows up to and including ``last``, oldest first; fewer if the ring has fewer rows.
-
-        :param last: the newest of the rows, such as the index that :meth:`add` returned for the end of an episode.
-        :param length: number of rows.
-        :return: int64 of at most ``length`` elements.
-        """
-        return episodes.rows_until(self._rows, last, length)
-
-    def unfinished_index(self) -> Index:
-        """Returns the newest row of each ring whose newest episode is running.
-
-        :return: int64, one element for each such ring.
-        """
-        return episodes.unfinished(self._rows)
-
-    def nstep(
-        self, indices: Index, n_step: int, gamma: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
-        r"""Returns the parts of n-step targets ``reward_sum + discount * q(buffer[last].obs_next)``.
-
-        Sutton 1988, *Learning to Predict by the Methods of Temporal Differences*.
-
-        :param indices: rows :math:`t`, ``[B]``.
-        :param n_step: the largest number of rows to sum over, at least 1.
-        :param gamma: discount factor.
-        :return: ``reward_sum``, :math:`\sum_{k<m} \gamma^k r_{t+k}` over the :math:`m \le n` rows that the episode has,
-            ``[B]`` (or ``[B, agents]``); ``discount``, :math:`\gamma^m`, or 0 if the last row is terminal, ``[B]``; and
-            ``last``, the index of the last row, ``[B]``.
-        :raises ValueError: if ``n_step`` is less than 1.
-        """
-        return episodes.nstep(self._rows, indices, n_step, gamma)
-
-    def window(self, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
-        """Returns for each row the ``before`` rows before it in its episode and the ``length`` rows from it on.
-
-        :param indices: rows, ``[B]``.
-        :param before: number of rows before each row, at least 0.
-        :param length: number of rows from each row on, itself included.
-        :return: rows and a mask, ``[B, before + length]``. Where the mask is False, the episode has no such row, and
-            its nearest row is repeated.
-        """
-        return episodes.window(self._rows, indices, before, length)
-
-    @property
-    def subbuffer_edges(self) -> NDArray[np.int64]:
-        """The first row of each ring, and the end of the last ring: ``[0, maxsize]`` for a buffer with one ring."""
-        return np.array([0, self.maxsize])
-
-    def get_buffer_indices(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Returns the rows from ``start`` up to, but not including, ``stop``, in the order of their ring.
-
-        If ``stop`` is smaller than ``start``, the rows continue at the start of the ring. If they are equal, there are
-        none.
-
-        :param start: the first row, such as that of an episode.
-        :param stop: the row after the last one.
-        :return: int64.
-        :raises ValueError: if the two are in different rings, or outside the storage.
-
-        >>> from rlfast.data import VectorReplayBuffer
-        >>> VectorReplayBuffer(10, 2).get_buffer_indices(8, 7).tolist()
-        [8, 9, 5, 6]
-        """
-        return episodes.between(self.subbuffer_edges, start, stop)
-
-    # -- priorities: each name raises an AttributeError if rows are drawn uniformly ----------------------------------
-    @property
-    def weight(self) -> SegmentTree:
-        """The sum tree of priorities to the power of alpha."""
-        self._need_priorities("weight")
-        return self._core.tree
-
-    @property
-    def stale_updates(self) -> int:
-        """The number of priority updates that were ignored because their rows had been overwritten after sampling."""
-        self._need_priorities("stale_updates")
-        return self._core.stale_updates
-
-    @when_prioritized
-    def init_weight(self, index: int | Index) -> None:
-        """Gives rows the largest priority so far, which new rows have, too.
-
-        :param index: one row or many.
-        :raises IndexError: if a row is out of range.
-        """
-        priorities.reset(self._rows, index)
-
-    @when_prioritized
-    def get_weight(self, index: int | Index) -> float | NDArray[np.float64]:
-        r"""Returns importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over live rows :math:`k`.
-
-        They are not divided by the largest of the batch (Schaul et al. 2016, arXiv:1511.05952, section 3.4).
-
-        :param index: one row or many.
-        :return: float64 of the shape of ``index``.
-        """
-        weights = priorities.weights(self._rows, self._rows.resolve(index), normalize=False)
-        return float(weights) if weights.ndim == 0 else weights
-
-    @when_prioritized
-    def update_weight(self, index: int | Index, new_weight: ArrayLike) -> None:
-        r"""Sets priorities: leaves become :math:`(|\delta| + \epsilon)^\alpha`, where :math:`\epsilon` is that of
-        float32.
-
-        Rows that were overwritten after ``index`` was sampled keep their present priority.
-
-        :param index: rows, preferably the array that ``sample`` returned, which records generations.
-        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row, or one for all; if a row
-            occurs twice, its last value counts.
-        :raises ValueError: for NaN or infinity, or if the numbers of values and rows differ. Nothing is changed then.
-        """
-        priorities.update(self._rows, index, new_weight)
-
-    @when_prioritized
-    def set_beta(self, beta: float) -> None:
-        """Sets the exponent of the importance weights, for a manager and all its buffers together.
-
-        :param beta: the exponent, at least 0.
-        :raises ValueError: if it is negative or NaN.
-        """
-        priorities.set_beta(self._rows, beta)
-
-    # -- missing values ----------------------------------------------------------------------------------------------
-    def isnull(self) -> Batch:
-        """Returns where values of the rows are missing; see :meth:`rlfast.data.Batch.isnull`.
-
-        :return: a batch of booleans with one row for each stored row, oldest first.
-        """
-        rows: Batch = self[:]
-        return rows.isnull()
-
-    def hasnull(self) -> bool:
-        """Returns whether a value of any row is missing."""
-        rows: Batch = self[:]
-        return rows.hasnull()
-
-    def set_array_at_key(
-        self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
-    ) -> None:
-        """Sets a column, or some of its rows; see :meth:`rlfast.data.Batch.set_array_at_key`.
-
-        :param seq: the values; ``maxsize`` of them, unless ``index`` is given.
-        :param key: name of the column, which is added if it does not exist.
-        :param index: the rows to set; default all.
-        :param default_value: value of the other rows that a new column has now; None for NaN among floats. Rows that
-            are added later without this key get 0 or None, as of any column.
-        :raises ValueError: if the numbers of values and rows differ.
-        :raises TypeError: if the dtype of ``seq`` cannot hold ``default_value``.
-        """
-        self._core.hold(partial(self._set_array_at_key, seq, key, index, default_value))
-
-    def _set_array_at_key(self, seq: NDArray[Any], key: str, index: Any, default_value: float | None) -> None:
-        columns = Batch(_rows=np.empty(self.maxsize, bool))
-        if index is not None and key in self._meta:
-            columns[key] = np.array(self._meta[key])
-        columns.set_array_at_key(seq, key, index, default_value)
-        setattr(self._meta, key, columns[key])
-
-    # -- files -------------------------------------------------------------------------------------------------------
-    def save(self, path: PathType, *, allow_pickle: bool = False) -> None:
-        """Writes a snapshot of rows, priorities, running episodes and random streams to a file; see :meth:`load`.
-
-        :param path: the file. An existing file is replaced once the new one is complete.
-        :param allow_pickle: whether object columns and functions are pickled into the file. Object columns of plain
-            data (strings, numbers, None, arrays, and lists, tuples and dicts of them) need no pickles.
-        :raises TypeError: if other objects are in columns, and ``allow_pickle`` is False.
-        :raises ValueError: if the buffer is part of a manager.
-        """
-        from rlfast.data.buffer.io import snapshot
-
-        snapshot.save(self, path, allow_pickle=allow_pickle)
-
-    @classmethod
-    def load(
-        cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: Any = None
-    ) -> Self:
-        """Returns the buffer from a file of :meth:`save`, with the same rows, priorities and random streams.
-
-        The ``__init__`` of a subclass is not called.
-
-        :param path: the file.
-        :param allow_pickle: whether pickled objects are loaded, which is safe only for files you trust.
-        :param storage: where rows are: see :class:`ReplayBuffer`.
-        :param compute_reward_fn: the reward function of a buffer with hindsight, unless it was pickled.
-        :return: the buffer.
-        :raises ValueError: if the file is not a complete snapshot of such a buffer.
-        :raises TypeError: if the reward function is missing.
-        """
-        from rlfast.data.buffer.io import snapshot
-
-        buffer: Self = snapshot.load(
-            cls, ReplayBuffer, path, allow_pickle=allow_pickle, storage=storage, compute_reward_fn=compute_reward_fn
-        )
-        return buffer
-
-    def flush(self) -> None:
-        """Keeps all rows, priorities and running episodes in the folder of ``storage``, for :meth:`open`.
-
-        The first call writes a snapshot, and takes the folder for this buffer alone. Later calls append what was added
-        since, until a new snapshot is shorter. Rows that were changed in place since an earlier call, through
-        ``buffer.rew`` and the like, are in the next snapshot only. What an earlier call kept stays until this one is
-        complete, whatever happens to the process or the machine.
-
-        :raises ValueError: if rows are in memory, the folder holds another buffer, or the buffer is part of a manager.
-        :raises TypeError: if there are object columns.
-        :raises OSError: if the disk is full (what an earlier call kept is still there), or another process uses the
-            folder.
-        """
-        from rlfast.data.buffer.io import snapshot
-
-        snapshot.flush(self)
-
-    @classmethod
-    def open(cls, folder: PathType, *, compute_reward_fn: Any = None) -> Self:
-        """Returns the buffer that :meth:`flush` kept in a folder, and goes on with it.
-
-        It has every row that was added before the last flush, and not those that were added later: a warning says how
-        many these were.
-
-        :param folder: the folder, which was ``storage`` of the buffer.
-        :param compute_reward_fn: the reward function of a buffer with hindsight.
-        :return: the buffer.
-        :raises ValueError: if the folder holds no such buffer, one of another version, or a damaged one.
-        :raises OSError: if another process, or another buffer of this one, uses the folder.
-        :raises TypeError: if the reward function is missing.
-        """
-        from rlfast.data.buffer.io import snapshot
-
-        buffer: Self
-        buffer, lost = snapshot.open_folder(cls, ReplayBuffer, folder, compute_reward_fn=compute_reward_fn)
-        if lost:
-            warnings.warn(f"{lost} rows were added to {folder} after its last flush, and are gone", stacklevel=2)
-        return buffer
-
-    def save_hdf5(self, path: PathType, compression: str | None = None) -> None:
-        """Writes the buffer to an HDF5 file in Tianshou's layout, which Tianshou 1.0 can load.
-
-        :param path: the file. An existing file is replaced once the new one is complete.
-        :param compression: compression of ``h5py``: ``"gzip"``, ``"lzf"`` or None.
-        :raises ValueError: if the buffer has a unit, which that layout cannot express.
-        """
-        from rlfast.data.buffer.io import hdf5
-
-        hdf5.save(self, path, compression)
-
-    @classmethod
-    def load_hdf5(
-        cls,
-        path: PathType,
-        device: str | None = None,  # noqa: ARG003
-        *,
-        allow_pickle: bool = False,
-        seed: int | None = None,
-        storage: str = "ram",
-    ) -> Self:
-        """Returns the buffer from an HDF5 file in Tianshou's layout, written by Tianshou or by :meth:`save_hdf5`.
-
-        :param path: the file.
-        :param device: ignored, as rows are NumPy arrays.
-        :param allow_pickle: whether any class or function is unpickled, such as the reward function of a hindsight
-            buffer, which is safe only for files you trust.
-        :param seed: seed of the random streams, which the layout does not store; None draws one from ``np.random``.
-        :param storage: where rows are: see :class:`ReplayBuffer`.
-        :return: the buffer.
-        :raises ValueError: if the file has another layout, or another kind of buffer.
-        :raises pickle.UnpicklingError: if the file has more than plain data, and ``allow_pickle`` is False.
-        """
-        from rlfast.data.buffer.io import hdf5
-
-        buffer: Self = hdf5.load(cls, path, allow_pickle=allow_pickle, seed=draw_seed(seed), storage=storage)
-        return buffer
-
-    @classmethod
-    def from_minari(cls, dataset: Any, size: int | None = None, **options: Any) -> Self:
-        """Returns a buffer with all episodes of a Minari dataset, in their order.
-
-        ``info`` is the info of each step, and ``first_info``, in an episode's first row, that of its reset. Tuples
-        become dicts with the keys ``"0"``, ``"1"``, ... An episode without an end counts as truncated.
-
-        :param dataset: a ``MinariDataset``, or the id of one on this machine.
-        :param size: the largest number of rows; default the number of steps of the dataset. If it has more steps, the
-            last ones are kept.
-        :param options: other arguments of the constructor.
-        :return: the buffer.
-        :raises ImportError: if Minari is not installed.
-        :raises TypeError: if the buffer has several rings.
-        """
-        from rlfast.data.buffer.io import minari
-
-        buffer: Self = minari.load(cls, dataset, size, options)
-        return buffer
-
-    @classmethod
-    def from_d4rl(cls, path: PathType) -> Self:
-        """Returns a buffer with the rows of an HDF5 file of D4RL.
-
-        ``timeouts`` become truncations. Without ``next_observations``, the last row of an episode that was cut off has
-        no known successor; it is left out, and the row before it counts as truncated.
-
-        :param path: the file.
-        :return: the buffer.
-        :raises ImportError: if h5py is not installed.
-        :raises OSError: if it is no HDF5 file.
-        :raises ValueError: if datasets are missing, or their lengths differ.
-        :raises TypeError: if the buffer has several rings.
-        """
-        from rlfast.data.buffer.io import d4rl
-
-        buffer: Self = d4rl.load(cls, path)
-        return buffer
-
-    def to_minari(self, dataset_id: str, **metadata: Any) -> Any:
-        """Writes all rows to a Minari dataset, the inverse of :meth:`from_minari`.
-
-        A running episode ends as truncated at its newest row. Images are stored exactly, unless ``jpeg_encoding=True``.
-
-        :param dataset_id: name of the dataset, such as ``"cartpole/mine-v0"``.
-        :param metadata: arguments of ``minari.create_dataset_from_buffers``: ``env``, or ``observation_space`` and
-            ``action_space``, and ``algorithm_name``, ``author``, ...
-        :return: the ``MinariDataset``.
-        :raises ImportError: if Minari is not installed.
-        :raises ValueError: if there are no rows, or an ``obs_next`` within an episode is not the next row's ``obs``.
-        """
-        from rlfast.data.buffer.io import minari
-
-        return minari.save(self, dataset_id, metadata)
-
-    @classmethod
-    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
-        """Returns a full buffer of the given columns, such as seven HDF5 datasets.
-
-        :param obs: observations, one for each row, as in the other columns.
-        :param act: actions.
-        :param rew: rewards.
-        :param terminated: whether the episode reached a terminal state.
-        :param truncated: whether the episode was cut.
-        :param done: ignored, as it follows from ``terminated`` and ``truncated``.
-        :param obs_next: next observations.
-        :return: a buffer of that size, all of whose rows are live.
-        :raises AssertionError: if the lengths of the columns differ.
-        """
-        from rlfast.data.buffer.io import hdf5
-
-        columns = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
-        buffer: Self = hdf5.from_columns(cls, columns | {"obs_next": obs_next}, done)
-        return buffer

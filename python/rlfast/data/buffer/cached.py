@@ -54,7 +54,7 @@ class CachedReplayBuffer(ReplayBufferManager):
         assert not isinstance(main_buffer, ReplayBufferManager), (
             "main_buffer must have one ring; a manager cannot be updated"
         )
-        assert main_buffer._meta.is_empty(), "main_buffer must be empty: its storage would move"
+        assert not main_buffer._store.names(), "main_buffer must be empty: its storage would move"
         capacities = [main_buffer.maxsize] + [max_episode_length] * cached_buffer_num
         caches = [object.__new__(ReplayBuffer) for _ in range(cached_buffer_num)]
         self._setup(capacities, main_buffer._config, draw_seed(seed), storage, [main_buffer, *caches])
@@ -74,13 +74,18 @@ class CachedReplayBuffer(ReplayBufferManager):
             and first row stand in the main buffer, or -1 if that has size 0.
         :raises IndexError: there is no such cache.
         """
-        ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
-        check_copyable(ids)
-        if ids.size and ids.min() < 0:
-            raise IndexError(f"cache {ids.min()} is out of range: there are {self.cached_buffer_num}")
+        ids = self._caches(buffer_ids)
         if len(np.unique(ids)) < len(ids):
             return self._core.hold(partial(self._add_one_by_one, Batch(dict(batch.items())), ids))
         return self._core.hold(partial(self._add_rows, batch, ids))
+
+    def _caches(self, buffer_ids: NDArray[Any] | list[int] | None) -> Index:
+        """Returns the numbers of caches."""
+        ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
+        check_copyable(ids)
+        for cache in ids[(ids < 0) | (ids >= self.cached_buffer_num)].tolist():
+            raise IndexError(f"cache {cache} is out of range: there are {self.cached_buffer_num}")
+        return ids
 
     def _add_rows(self, batch: Batch | Mapping[str, Any], ids: Index) -> Added:
         """A row of each of several caches; episodes that end move."""
@@ -93,7 +98,8 @@ class CachedReplayBuffer(ReplayBufferManager):
 
     def _add_one_by_one(self, batch: Batch, ids: Index) -> Added:
         """Several rows of one cache: an episode moves without the rows that follow it."""
-        self._store.check(writing.stored_fields(self._config, batch, batched=True), ids + 1)  # all rows or none
+        cuts = self._config.save_only_last_obs
+        self._store.check(writing.last_frames(batch, batched=True) if cuts else batch, len(ids))  # all rows or none
         answers = [self._add_rows(batch[place : place + 1], ids[place : place + 1]) for place in range(len(ids))]
         index, episode_return, length, start = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         return index, episode_return, length, start
@@ -107,8 +113,7 @@ class CachedReplayBuffer(ReplayBufferManager):
 
         :param buffer_ids: of which caches, from 0; default all.
         """
-        ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
-        self._core.hold(partial(self._close_episodes, ids))
+        self._core.hold(partial(self._close_episodes, self._caches(buffer_ids)))
 
     def _close_episodes(self, ids: Index) -> None:
         super().close_episodes(ids + 1)

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.hindsight import HERReplayBuffer
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
-from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.arguments.checks import check_copyable
 from rlfast.utils.runtime.seeding import draw_seed
@@ -43,7 +41,7 @@ class ReplayBufferManager(ReplayBuffer):
         assert len(buffer_list) > 0, "a manager needs at least one buffer"
         first = buffer_list[0]
         for buffer in buffer_list:
-            assert buffer._meta.is_empty(), "a buffer with rows cannot come under a manager: its storage would move"
+            assert not buffer._store.names(), "a buffer with rows cannot come under a manager: its storage would move"
             assert isinstance(buffer, type(first)), (
                 f"all buffers must be {type(first).__name__}, got {type(buffer).__name__}"
             )
@@ -55,12 +53,7 @@ class ReplayBufferManager(ReplayBuffer):
         )
 
     def _setup(
-        self,
-        capacities: list[int],
-        config: Config,
-        seed: int,
-        storage: str = "ram",
-        buffers: AbstractSequence[Any] = (),
+        self, capacities: list[int], config: Config, seed: int, storage: str, buffers: AbstractSequence[Any] = ()
     ) -> None:
         super()._setup(capacities, config, seed, storage)
         self._adopt(buffers)
@@ -102,22 +95,7 @@ class ReplayBufferManager(ReplayBuffer):
         :raises IndexError: if there is no such buffer.
         :raises TypeError: if ids are not integers; see also :meth:`ReplayBuffer.add`.
         """
-        store = self._store
-        rings: Any = self._all_rings if buffer_ids is None else buffer_ids
-        if store.quick:
-            try:
-                return store.core.add(batch.__dict__, rings)
-            except (SchemaMismatch, AttributeError, TypeError, IndexError):
-                pass
-        return writing.add(self._rows, batch, self._ring_numbers(rings), batched=True)
-
-    def _ring_numbers(self, buffer_ids: NDArray[Any] | list[int]) -> Index:
-        """Returns ids as numbers of rings; negative ids count from the end."""
-        ids = np.asarray(buffer_ids)
-        if ids.size and ids.dtype.kind not in "iu":
-            raise TypeError(f"buffer ids are integers, got {ids.dtype}")
-        ids = ids.astype(np.int64)
-        return np.where((ids < 0) & (ids >= -self.buffer_num), ids + self.buffer_num, ids)
+        return self._add(batch, self._all_rings if buffer_ids is None else buffer_ids)
 
     def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
         if isinstance(buffer_ids, np.ndarray):

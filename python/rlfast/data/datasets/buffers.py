@@ -95,4 +95,4 @@ def append(buffer: ReplayBuffer, part: Part) -> None:
     :param buffer: the buffer.
     :param part: the rows.
     """
-    buffer._store.add(part, np.zeros(len(part["rew"]), np.int64))  # noqa: SLF001 (many rows in one call)
+    buffer._core.add(part, np.zeros(len(part["rew"]), np.int64))  # noqa: SLF001 (many rows in one call)

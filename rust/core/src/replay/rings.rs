@@ -16,17 +16,6 @@ pub struct Rings {
     total: usize,
 }
 
-/// Returns numbers of rings from outside.
-///
-/// # Errors
-/// `Index` for a negative one.
-pub fn ring_numbers(rings: Vec<i64>) -> Result<Vec<usize>> {
-    if let Some(bad) = rings.iter().find(|&&ring| ring < 0) {
-        return Err(Error::Index(format!("ring {bad} is not there; rings count from 0")));
-    }
-    Ok(rings.into_iter().map(|ring| ring as usize).collect()) // in the memory of the first
-}
-
 impl Rings {
     /// Returns empty rings of these capacities.
     ///
@@ -243,12 +232,5 @@ mod tests {
         pushed(&mut rings, 0, 6);
         assert!((0..4).all(|index| rings[0].seq(index).is_some()));
         assert!((4..12).chain([usize::MAX]).all(|index| rings[0].seq(index).is_none()));
-    }
-
-    #[test]
-    fn rings_from_outside_count_from_0() {
-        assert_eq!(ring_numbers(vec![2, 0]).unwrap(), [2, 0]);
-        let text = ring_numbers(vec![0, -3]).unwrap_err().to_string();
-        assert_eq!(text, "ring -3 is not there; rings count from 0");
     }
 }

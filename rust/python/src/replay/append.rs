@@ -4,44 +4,37 @@
 //! names of six keywords as text. So it is a method of the C interface, which compares their addresses.
 
 use std::slice;
-use std::sync::atomic::Ordering;
 
 use pyo3::{Borrowed, ffi, get_trampoline_function};
 
 use rlfast_core::replay::matching::{self, KEYWORDS, REQUIRED};
 
 use super::Replay;
-use crate::error::SchemaMismatch;
+use crate::columns::Columns;
 use crate::once::Once;
 use crate::prelude::*;
-use crate::rows::Listed;
+use crate::rows::{Listed, RowSources};
 
 impl Replay {
-    fn append<'py>(&self, py: Python<'py>, values: &Listed<'_, 'py>) -> PyResult<Object<'py>> {
-        let mut refused = None;
-        if !self.always_falls_back.load(Ordering::Relaxed) {
-            let added = self.with_columns(py, |columns, rows| {
-                columns.check_plain()?;
-                columns.find_listed(py, values, rows)?;
-                // SAFETY: the row was found for these columns, and lives as long as the values.
-                self.write(py, 0, |state| unsafe { state.append(columns, &rows.found) })?.python()
-            });
-            match added {
-                Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
-                Err(error) if error.is_instance_of::<SchemaMismatch>(py) => refused = Some(error),
-                Err(error) => return Err(error),
+    fn append<'py>(&self, py: Python<'py>, values: &Listed<'_, 'py>) -> PyResult<i64> {
+        let find = |columns: &Columns, rows: &mut RowSources| columns.find_listed(py, values, rows);
+        let given = || {
+            let row = PyDict::new(py);
+            for (name, value) in KEYWORDS.iter().zip(values) {
+                if let Some(value) = value {
+                    row.set_item(name, value)?;
+                }
             }
-        }
-        let Some(fallback) = self.fallback.with(py, |fallback| fallback.clone()) else {
-            return Err(refused.expect("invariant: without a fallback, the row was tried"));
+            Ok(row.into_any())
         };
-        let row = PyDict::new(py);
-        for (name, value) in KEYWORDS.iter().zip(values) {
-            if let Some(value) = value {
-                row.set_item(name, value)?;
+        self.put(py, None, find, given, |columns, rows, objects| {
+            if objects.is_empty() {
+                // SAFETY: the row was found for these columns, and lives as long as the values.
+                return self.write(py, 0, |state| unsafe { state.append(columns, &rows.found) })?.python();
             }
-        }
-        fallback.bind(py).call1((row,))
+            let added = self.write_rows(py, (columns, rows), objects, &[0], None)?;
+            added.map(|(index, ..)| index.get_item(0)?.extract()).transpose()
+        })
     }
 }
 
@@ -88,7 +81,8 @@ unsafe fn call(
             None => &[],
         };
         let values = by_keyword(py, values, names.as_deref())?;
-        Ok(Borrowed::from_ptr(py, this).cast::<Replay>()?.get().append(py, &values)?.into_ptr())
+        let index = Borrowed::from_ptr(py, this).cast::<Replay>()?.get().append(py, &values)?;
+        Ok(index.into_pyobject(py)?.into_any().into_ptr())
     }
 }
 

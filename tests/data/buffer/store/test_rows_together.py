@@ -33,10 +33,10 @@ def test_rows_of_one_ring(size, options):
     columns = rows(60, size)
     together, apart = (ReplayBuffer(size, **options) for _ in range(2))
     added = [
-        together._store.add({k: v[s] for k, v in columns.items()}, np.zeros(s.stop - s.start, np.int64))
+        together._core.add({k: v[s] for k, v in columns.items()}, np.zeros(s.stop - s.start, np.int64))
         for s in (slice(0, 25), slice(25, 60))
     ]
-    one = [apart._store.add({key: column[k] for key, column in columns.items()}, None) for k in range(60)]
+    one = [apart._core.add({key: column[k] for key, column in columns.items()}, None) for k in range(60)]
     for found, wanted in zip(zip(*added, strict=True), zip(*one, strict=True), strict=True):
         assert np.array_equal(np.concatenate(found), np.concatenate(wanted))
     (index, found), (wanted_index, wanted) = shown(together), shown(apart)
@@ -48,9 +48,9 @@ def test_rows_of_one_ring(size, options):
 def test_rows_of_several_rings_that_alternate_and_repeat():
     columns, rings = rows(60, 0), np.random.default_rng(0).integers(2, size=60)
     together, apart = (VectorReplayBuffer(40, 2) for _ in range(2))
-    together._store.add(columns, rings)
+    together._core.add(columns, rings)
     for k in range(60):
-        apart._store.add({key: column[k : k + 1] for key, column in columns.items()}, rings[k : k + 1])
+        apart._core.add({key: column[k : k + 1] for key, column in columns.items()}, rings[k : k + 1])
     (index, found), (wanted_index, wanted) = shown(together), shown(apart)
     assert np.array_equal(index, wanted_index)
     for key, column in wanted.items():
@@ -60,6 +60,6 @@ def test_rows_of_several_rings_that_alternate_and_repeat():
 def test_a_ring_that_is_not_there():
     buffer = ReplayBuffer(4)
     with pytest.raises(IndexError, match="buffer id 1 is out of range"):
-        buffer._store.add(rows(4, 0), np.ones(4, np.int64))
+        buffer._core.add(rows(4, 0), np.ones(4, np.int64))
     with pytest.raises(ValueError, match="size 0 takes no rows"):
-        ReplayBuffer(0)._store.add(rows(4, 0), np.zeros(4, np.int64))
+        ReplayBuffer(0)._core.add(rows(4, 0), np.zeros(4, np.int64))

@@ -17,5 +17,5 @@ def load(cls: type[Any], path: str | PathLike[str]) -> Any:
     with D4rlSource(path) as source:
         buffer = cls(source.length)
         for part in source.parts():
-            buffer._store.add(part, np.zeros(len(part["rew"]), np.int64))
+            buffer._core.add(part, np.zeros(len(part["rew"]), np.int64))
     return buffer

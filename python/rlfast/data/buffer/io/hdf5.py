@@ -23,7 +23,9 @@ from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import Transition
-from rlfast.data.buffer.tianshou_view import Meta, TianshouView
+from rlfast.data.buffer.store import priorities
+from rlfast.data.buffer.store.column_batch import ColumnBatch
+from rlfast.data.buffer.store.episodes import EpisodeMethods
 from rlfast.data.hdf5 import create_hdf5, from_hdf5, open_hdf5, to_hdf5
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.utils.arguments.checks import count_of
@@ -71,7 +73,7 @@ _EPSILON = float(np.finfo(np.float32).eps)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def save(buffer: TianshouView, path: PathType, compression: str | None) -> None:
+def save(buffer: EpisodeMethods, path: PathType, compression: str | None) -> None:
     """Writes a buffer; see :meth:`ReplayBuffer.save_hdf5`."""
     if not isinstance(buffer._config.unit, Transition):
         raise ValueError(f"Tianshou's layout has no place for unit={buffer._config.unit}: use save(path)")
@@ -85,8 +87,8 @@ def save(buffer: TianshouView, path: PathType, compression: str | None) -> None:
         raise
 
 
-def _attributes(buffer: TianshouView) -> dict[str, Any]:
-    meta = Batch(Meta(buffer).__dict__)
+def _attributes(buffer: EpisodeMethods) -> dict[str, Any]:
+    meta = Batch(ColumnBatch(buffer).__dict__)
     state = common_attributes(buffer) | {"_meta": meta} | _last(buffer)
     children = vars(buffer).get("buffers")
     if children is None:
@@ -96,7 +98,7 @@ def _attributes(buffer: TianshouView) -> dict[str, Any]:
         kind, extras = _kind(child)
         extras.pop("weight", None)  # the buffers of Tianshou's managers have no tree
         records[place] = kind(
-            **common_attributes(child), _meta=_nested(Meta(child).__dict__), **ring_attributes(child), **extras
+            **common_attributes(child), _meta=_nested(ColumnBatch(child).__dict__), **ring_attributes(child), **extras
         )
     state |= {"buffers": records, "buffer_num": len(records), "last_index": buffer.last_index}
     edges = np.append(buffer._core.offsets, buffer._core.total)
@@ -106,7 +108,7 @@ def _attributes(buffer: TianshouView) -> dict[str, Any]:
     return state | (_kind(buffer)[1] if buffer._core.prioritized else {})
 
 
-def _last(buffer: TianshouView) -> dict[str, Any]:
+def _last(buffer: EpisodeMethods) -> dict[str, Any]:
     """Returns, with ``ignore_obs_next``, the ``obs_next`` of ends of episodes, in a field that Tianshou ignores."""
     store, rows = buffer._store, np.array(buffer._store.live())
     if not buffer._config.ignore_obs_next or not len(rows):
@@ -118,13 +120,13 @@ def _last(buffer: TianshouView) -> dict[str, Any]:
     return {LAST: Batch(rows=ends, **store.take(ends, ["obs_next"], 1))} if len(ends) else {}
 
 
-def common_attributes(buffer: TianshouView) -> dict[str, Any]:
+def common_attributes(buffer: EpisodeMethods) -> dict[str, Any]:
     """Returns the attributes that buffers of all kinds have."""
     config = buffer._config
     options: dict[str, Any] = {"stack_num": buffer._rows.stack_num, "ignore_obs_next": config.ignore_obs_next}
     options |= {"save_only_last_obs": config.save_only_last_obs, "sample_avail": config.sample_avail}
     if isinstance(config.sampler, Prioritized):
-        options |= {"alpha": config.sampler.alpha, "beta": buffer._beta}
+        options |= {"alpha": config.sampler.alpha, "beta": buffer._core.beta}
     return {
         "options": options,
         "maxsize": buffer.maxsize,
@@ -136,19 +138,17 @@ def common_attributes(buffer: TianshouView) -> dict[str, Any]:
     }
 
 
-def ring_attributes(buffer: TianshouView) -> dict[str, Any]:
+def ring_attributes(buffer: EpisodeMethods) -> dict[str, Any]:
     """Returns the attributes of a buffer of one ring."""
-    return {
-        "last_index": buffer.last_index,
-        "_index": buffer._index,
-        "_size": buffer._size,
-        "_ep_rew": buffer._ep_rew,
-        "_ep_len": buffer._ep_len,
-        "_ep_idx": buffer._ep_idx,
-    }
+    core, rows = buffer._core, buffer._rows
+    ring = rows.ring or 0
+    episode_return, length, start = core.running(ring)
+    cursor = int(core.cursors()[ring])
+    state = {"last_index": buffer.last_index, "_index": cursor, "_size": len(buffer)}
+    return state | {"_ep_rew": episode_return, "_ep_len": length, "_ep_idx": start - rows.base}
 
 
-def _kind(buffer: TianshouView) -> tuple[type[_Record], dict[str, Any]]:
+def _kind(buffer: EpisodeMethods) -> tuple[type[_Record], dict[str, Any]]:
     """Returns the record for the buffer's class, and the attributes of that class besides the common ones."""
     relabel = buffer._config.relabel
     extras: dict[str, Any]
@@ -156,11 +156,12 @@ def _kind(buffer: TianshouView) -> tuple[type[_Record], dict[str, Any]]:
         extras = {"horizon": relabel.horizon, "future_p": 1 - 1 / relabel.future_k}
         extras |= {"compute_reward_fn": relabel.compute_reward_fn, "_altered_indices": np.array([])}
         return _Hindsight, extras | {"_original_meta": _Fields()}
-    if not buffer._core.prioritized:
+    core, sampler = buffer._core, buffer._config.sampler
+    if not isinstance(sampler, Prioritized):
         return _Plain, {}
-    leaves = np.asarray(buffer._core.tree[np.arange(buffer._core.total)])
-    extras = {"_alpha": buffer._alpha, "_beta": buffer._beta, "_weight_norm": buffer._weight_norm}
-    extras |= {"_max_prio": buffer._max_prio, "_min_prio": min(buffer._min_prio, 1.0), "weight": _tree(leaves)}
+    leaves = np.asarray(core.tree[np.arange(core.total)])
+    extras = {"_alpha": sampler.alpha, "_beta": core.beta, "_weight_norm": core.weight_norm, "weight": _tree(leaves)}
+    extras |= {"_max_prio": core.max_priority, "_min_prio": min(priorities.least(buffer._rows), 1.0)}
     return _Prioritized, extras | {"_PrioritizedReplayBuffer__eps": _EPSILON}
 
 
@@ -236,7 +237,7 @@ def _config(state: dict[str, Any], ring: dict[str, Any]) -> Config:
     )
 
 
-def _fill(buffer: TianshouView, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
+def _fill(buffer: EpisodeMethods, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
     core = buffer._core
     sizes, cursors = ([int(ring[key]) for ring in rings] for key in ("_size", "_index"))
     columns, known = dict(meta.items()), np.zeros(core.total, np.bool_)

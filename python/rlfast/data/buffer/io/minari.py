@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.buffer.tianshou_view import TianshouView
+from rlfast.data.buffer.store.row_range import HasRows
 from rlfast.utils import tree
 from rlfast.utils.runtime.extras import how_to_install
 
@@ -53,7 +53,7 @@ def _fill(buffer: Any, dataset: Any) -> None:
         length = len(episode.rewards)
         for start in range(0, length, _AT_ONCE):
             part = tree.take(fields, slice(start, start + _AT_ONCE))
-            buffer._store.add(part, np.zeros(len(part["rew"]), np.int64))
+            buffer._core.add(part, np.zeros(len(part["rew"]), np.int64))
         if length and not (episode.terminations[-1] or episode.truncations[-1]):
             buffer.close_episodes()
 
@@ -99,7 +99,7 @@ def _arrays(nested: Any) -> Any:
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def save(buffer: TianshouView, dataset_id: str, metadata: dict[str, Any]) -> Any:
+def save(buffer: HasRows, dataset_id: str, metadata: dict[str, Any]) -> Any:
     """Writes a dataset from a buffer; see :meth:`ReplayBuffer.to_minari`."""
     minari = require_minari()
     rings = [buffer._rows.ring] if buffer._rows.ring is not None else range(len(buffer._core.capacities))
@@ -110,7 +110,7 @@ def save(buffer: TianshouView, dataset_id: str, metadata: dict[str, Any]) -> Any
     return minari.create_dataset_from_buffers(dataset_id, buffers, **{"jpeg_encoding": False} | metadata)
 
 
-def _episodes(buffer: TianshouView, ring: int | None) -> list[dict[str, Any]]:
+def _episodes(buffer: HasRows, ring: int | None) -> list[dict[str, Any]]:
     rows = buffer._store.live(ring)
     if not len(rows):
         return []

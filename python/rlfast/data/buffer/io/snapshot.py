@@ -21,7 +21,7 @@ from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import NStep, Sequence, Transition
-from rlfast.data.buffer.tianshou_view import TianshouView
+from rlfast.data.buffer.store.row_range import HasRows
 from rlfast.data.plain_data import WRONG_DATA, pack, summary, unpack
 from rlfast.data.schema import Schema
 
@@ -34,19 +34,19 @@ _UNITS = {kind.__name__: kind for kind in (Transition, NStep, Sequence)}
 _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 
-def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
+def save(buffer: HasRows, path: PathType, *, allow_pickle: bool) -> None:
     """Writes a buffer; see :meth:`ReplayBuffer.save`."""
     core = buffer._core
     core.hold(lambda: core.save(os.fspath(path), _extra(buffer, allow_pickle=allow_pickle)))
 
 
-def flush(buffer: TianshouView) -> None:
+def flush(buffer: HasRows) -> None:
     """Keeps a buffer in its folder; see :meth:`ReplayBuffer.flush`."""
     core = buffer._core
     core.hold(lambda: core.flush(_extra(buffer, allow_pickle=False, appends=True)))
 
 
-def _extra(buffer: TianshouView, *, allow_pickle: bool, appends: bool = False) -> bytes:
+def _extra(buffer: HasRows, *, allow_pickle: bool, appends: bool = False) -> bytes:
     """Returns what a snapshot has beside the engine's part, and brings the engine up to date."""
     if not buffer._rows.whole:
         raise ValueError("this buffer is part of a manager: save or flush the manager")
@@ -92,7 +92,7 @@ def _names(paths: Iterable[tuple[str, ...]]) -> str:
     return ", ".join(".".join(path) for path in paths)
 
 
-def _head(buffer: TianshouView) -> dict[str, Any]:
+def _head(buffer: HasRows) -> dict[str, Any]:
     config, core, schema = buffer._config, buffer._core, buffer._store.schema
     relabel = config.relabel
     return {
@@ -109,7 +109,7 @@ def _head(buffer: TianshouView) -> dict[str, Any]:
     }
 
 
-def open_folder(cls: type[Any], root: type[Any], folder: PathType, *, compute_reward_fn: Any) -> tuple[Any, int]:
+def open_folder(cls: type[Any], folder: PathType, *, compute_reward_fn: Any) -> tuple[Any, int]:
     """Reads a buffer that was kept in its folder, and how many rows are gone; see :meth:`ReplayBuffer.open`."""
     base = Replay.newest_base(os.fspath(folder))
     if base is None:
@@ -121,12 +121,11 @@ def open_folder(cls: type[Any], root: type[Any], folder: PathType, *, compute_re
         lost = core.reopen(os.fspath(folder))
 
     options = {"allow_pickle": False, "storage": os.fspath(folder), "compute_reward_fn": compute_reward_fn}
-    return load(cls, root, base, read=read, **options), lost
+    return load(cls, base, read=read, **options), lost
 
 
 def load(
     cls: type[Any],
-    root: type[Any],
     path: PathType,
     *,
     allow_pickle: bool,
@@ -148,7 +147,7 @@ def load(
         pickled = _unpacked(payload) if plain and payload else pickled
         function = compute_reward_fn or pickled.get("compute_reward_fn") or _missing
         config = _config(head, function)
-        children = [object.__new__(_find(root, name, path)) for name in head["children"]]
+        children = [object.__new__(_find(HasRows, name, path)) for name in head["children"]]
         if len(children) != (len(capacities) if kind._is_manager else 0):
             raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
     if config.relabel is not None and function is _missing:

@@ -20,7 +20,7 @@ from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import NStep, Transition, Unit
 from rlfast.data.buffer.shared.description import Description, check_options, check_parts, columns_of
 from rlfast.data.buffer.shared.writer import SharedWriter
-from rlfast.data.buffer.store.priorities import when_prioritized
+from rlfast.data.buffer.store.priorities import checked_beta, magnitudes, when_prioritized
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
@@ -312,8 +312,7 @@ class SharedReplayBuffer:
         :raises IndexError: if there is no such row.
         :raises ValueError: if errors are NaN or infinite, or their number differs. No priority is changed then.
         """
-        detach = getattr(new_weight, "detach", None)  # a torch tensor
-        values = np.abs(np.asarray(detach().cpu() if detach else new_weight, np.float64)).reshape(-1)
+        values = magnitudes(new_weight)
         rows = np.asarray(index)  # the engine recognises the memory of a sample's indices
         self._core.update_priority(rows, values if values.size != 1 else np.resize(values, rows.size))
 
@@ -324,9 +323,7 @@ class SharedReplayBuffer:
         :param beta: the exponent, at least 0.
         :raises ValueError: if it is negative or NaN.
         """
-        if not beta >= 0.0:
-            raise ValueError(f"beta must be >= 0, got {beta}")
-        self._core.beta = float(beta)
+        self._core.beta = checked_beta(beta)
 
 
 def _memory_class() -> type[engine.RingMemory]:

@@ -60,12 +60,10 @@ class Columns:
     :param seed: seed of the engine's random streams.
     :param storage: where rows are: see :class:`rlfast.data.ReplayBuffer`.
     :ivar plain: whether all columns are in the engine.
-    :ivar quick: whether, moreover, rows need no conversion before the engine gets them.
     :ivar seen: whether columns were seen: once there are some, they stay.
     """
 
     plain: bool
-    quick: bool
     seen: bool
 
     def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
@@ -91,6 +89,11 @@ class Columns:
             storage=storage,
             **priorities,
         )
+
+    @property
+    def quick(self) -> bool:
+        """Whether rows may be written by the engine alone: all columns are in it, and no frames are cut."""
+        return self.plain and not self.config.save_only_last_obs
 
     @cached_property
     def capacities(self) -> list[int]:
@@ -229,9 +232,8 @@ class Columns:
         self._begin(schema)
 
     def _update_flags(self) -> None:
-        """Updates ``plain`` and ``quick`` after a change of the columns."""
+        """Updates ``plain`` after a change of the columns."""
         self.plain = self._is_plain()
-        self.quick = self.plain and not self.config.save_only_last_obs
 
     def _is_plain(self) -> bool:
         return not self.core.objects() and not self.assigned
@@ -306,7 +308,7 @@ class Columns:
 
     def _hide(self, columns: dict[str, Leaves]) -> None:
         """Hides stored columns behind others."""
-        self.plain = self.quick = False  # first, as rows that are added must store the others
+        self.plain = False  # first, as rows that are added must store the others
         self.assigned = self.assigned | columns
         self._update_flags()
 

@@ -1,7 +1,4 @@
-"""Functions of the rows of an episode: neighbours, n-step returns and windows.
-
-They implement the methods of :class:`rlfast.data.ReplayBuffer` with similar names.
-"""
+"""The methods of a buffer about episodes: neighbours, n-step returns and windows."""
 
 from __future__ import annotations
 
@@ -13,63 +10,152 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data.buffer.store.row_range import RowRange, with_goals
+from rlfast.data.buffer.store.row_range import HasRows, RowRange, with_goals
 from rlfast.data.buffer.store.store import Index
 
 
-def prev(rows: RowRange, index: Any) -> Any:
-    """Returns the row before each row in its episode; an integer for an integer."""
-    return rows.core.hold(partial(_neighbours, rows, index, rows.core.prev))
+class EpisodeMethods(HasRows):
+    """The methods of a buffer about the rows of an episode."""
 
+    def prev(self, index: int | list[int] | NDArray[Any]) -> Any:
+        """Returns the row before each row in its episode; for the oldest row of an episode, that row itself.
 
-def next_(rows: RowRange, index: Any) -> Any:
-    """Returns the row after each row in its episode; an integer for an integer."""
-    return rows.core.hold(partial(_neighbours, rows, index, rows.core.next))
+        :param index: one row or many. An index without a row is taken modulo the number of rows of its ring.
+        :return: int64 of the shape of ``index``.
+        :raises IndexError: if an index is out of range.
+        """
+        return self._core.hold(partial(_neighbours, self._rows, index, self._core.prev))
+
+    def next(self, index: int | list[int] | NDArray[Any]) -> Any:
+        """Returns the row after each row in its episode; for the newest row of an episode, that row itself.
+
+        :param index: one row or many. An index without a row is taken modulo the number of rows of its ring.
+        :return: int64 of the shape of ``index``.
+        :raises IndexError: if an index is out of range.
+        """
+        return self._core.hold(partial(_neighbours, self._rows, index, self._core.next))
+
+    def rows_until(self, last: int, length: int) -> Index:
+        """Returns the ``length`` rows up to and including ``last``, oldest first; fewer if the ring has fewer rows.
+
+        :param last: the newest of the rows, such as the index that :meth:`add` returned for the end of an episode.
+        :param length: number of rows.
+        :return: int64 of at most ``length`` elements.
+        """
+        rows = self._rows
+        core, row = rows.core, last + rows.base
+        ring = int(np.searchsorted(core.offsets, row, "right")) - 1
+        offset, size = core.offsets[ring], core.capacities[ring]
+        length = min(length, int(core.sizes()[ring]))
+        return rows.outside(offset + (row - offset + np.arange(1 - length, 1)) % size)
+
+    def unfinished_index(self) -> Index:
+        """Returns the newest row of each ring whose newest episode is running.
+
+        :return: int64, one element for each such ring.
+        """
+        rows, newest = self._rows, self._core.unfinished()
+        if not rows.whole:
+            newest = newest[(newest >= rows.base) & (newest < rows.base + rows.maxsize)]
+        return rows.outside(newest)
+
+    def nstep(
+        self, indices: Index, n_step: int, gamma: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
+        r"""Returns the parts of n-step targets ``reward_sum + discount * q(buffer[last].obs_next)``.
+
+        Sutton 1988, *Learning to Predict by the Methods of Temporal Differences*.
+
+        :param indices: rows :math:`t`, ``[B]``.
+        :param n_step: the largest number of rows to sum over, at least 1.
+        :param gamma: discount factor.
+        :return: ``reward_sum``, :math:`\sum_{k<m} \gamma^k r_{t+k}` over the :math:`m \le n` rows that the episode has,
+            ``[B]`` (or ``[B, agents]``); ``discount``, :math:`\gamma^m`, or 0 if the last row is terminal, ``[B]``; and
+            ``last``, the index of the last row, ``[B]``.
+        :raises ValueError: if ``n_step`` is less than 1.
+        """
+        rows = self._rows
+        if n_step < 1:
+            raise ValueError(f"n_step must be at least 1, got {n_step}")
+        relabel, core = rows.config.relabel, rows.core
+        stored = "rew" not in rows.store.assigned
+        if stored and relabel is None and rows.whole and type(indices) is np.ndarray and indices.dtype == np.int64:
+            try:
+                return core.nstep(indices, n_step, gamma)
+            except IndexError:
+                pass
+        return core.hold(partial(_nstep, rows, indices, n_step, gamma, stored=stored))
+
+    def window(self, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
+        """Returns for each row the ``before`` rows before it in its episode and the ``length`` rows from it on.
+
+        :param indices: rows, ``[B]``.
+        :param before: number of rows before each row, at least 0.
+        :param length: number of rows from each row on, itself included.
+        :return: rows and a mask, ``[B, before + length]``. Where the mask is False, the episode has no such row, and
+            its nearest row is repeated.
+        """
+        return self._core.hold(partial(_window, self._rows, indices, before, length))
+
+    @property
+    def subbuffer_edges(self) -> NDArray[np.int64]:
+        """The first row of each ring, and the end of the last ring: ``[0, maxsize]`` for a buffer with one ring."""
+        return np.array([0, self.maxsize])
+
+    def get_buffer_indices(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Returns the rows from ``start`` up to, but not including, ``stop``, in the order of their ring.
+
+        If ``stop`` is smaller than ``start``, the rows continue at the start of the ring. If they are equal, there are
+        none.
+
+        :param start: the first row, such as that of an episode.
+        :param stop: the row after the last one.
+        :return: int64.
+        :raises ValueError: if the two are in different rings, or outside the storage.
+
+        >>> from rlfast.data import VectorReplayBuffer
+        >>> VectorReplayBuffer(10, 2).get_buffer_indices(8, 7).tolist()
+        [8, 9, 5, 6]
+        """
+        edges = self.subbuffer_edges
+        if not (0 <= start < edges[-1] and 0 < stop <= edges[-1]):
+            raise ValueError(f"rows {start} to {stop} are not in a storage of {edges[-1]} rows")
+        ring = int(np.searchsorted(edges, start, side="right")) - 1
+        first, end = int(edges[ring]), int(edges[ring + 1])
+        if not first < stop <= end:
+            raise ValueError(f"rows {start} to {stop} are in different buffers, whose edges are {edges.tolist()}")
+        if start <= stop:
+            return np.arange(start, stop)
+        return np.concatenate([np.arange(start, end), np.arange(first, stop)])
+
+    @property
+    def last_index(self) -> Index:
+        """The newest row of each ring, or the first slot of a ring without rows. It cannot be changed."""
+        return self._core.hold(partial(_last_index, self._rows))
+
+    @last_index.setter
+    def last_index(self, value: Any) -> None:
+        if not np.array_equal(np.ravel(value), self.last_index):
+            raise ValueError(f"last_index follows from the rows: it is {self.last_index}, and cannot become {value}")
+
+    def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
+        """Ends running episodes as truncated at their newest row, for environments that are reset within an episode.
+
+        :param buffer_ids: numbers of the buffers whose episodes end; default all.
+        :raises IndexError: if there is no such buffer.
+        """
+        self._core.hold(partial(_close, self._core, self._rings_of(buffer_ids)))
+
+    def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
+        if buffer_ids is not None and any(buffer_id != 0 for buffer_id in buffer_ids):
+            raise IndexError(f"this buffer has one ring, of buffer id 0, got {list(buffer_ids)}")
+        return [self._rows.ring or 0]
 
 
 def _neighbours(rows: RowRange, index: Any, step: Callable[[Index], Index]) -> Any:
     here = rows.resolve_live(index)
     found = with_goals(rows.core, here, step(here))
     return np.int64(found - rows.base) if found.ndim == 0 else rows.outside(found)
-
-
-def rows_until(rows: RowRange, last: int, length: int) -> Index:
-    """Returns the ``length`` rows up to and including ``last``, oldest first."""
-    core, row = rows.core, last + rows.base
-    ring = int(np.searchsorted(core.offsets, row, "right")) - 1
-    offset, size = core.offsets[ring], core.capacities[ring]
-    length = min(length, int(core.sizes()[ring]))
-    return rows.outside(offset + (row - offset + np.arange(1 - length, 1)) % size)
-
-
-def between(edges: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
-    """Returns the rows from ``start`` up to ``stop`` in a ring, around its end if ``stop`` is smaller.
-
-    :param edges: the first row of each ring, and the end of the last ring.
-    :raises ValueError: if the two are in different rings, or outside the storage.
-    """
-    if not (0 <= start < edges[-1] and 0 < stop <= edges[-1]):
-        raise ValueError(f"rows {start} to {stop} are not in a storage of {edges[-1]} rows")
-    ring = int(np.searchsorted(edges, start, side="right")) - 1
-    first, end = int(edges[ring]), int(edges[ring + 1])
-    if not first < stop <= end:
-        raise ValueError(f"rows {start} to {stop} are in different buffers, whose edges are {edges.tolist()}")
-    if start <= stop:
-        return np.arange(start, stop)
-    return np.concatenate([np.arange(start, end), np.arange(first, stop)])
-
-
-def unfinished(rows: RowRange) -> Index:
-    """Returns the newest row of each ring whose newest episode is running."""
-    newest = rows.core.unfinished()
-    if not rows.whole:
-        newest = newest[(newest >= rows.base) & (newest < rows.base + rows.maxsize)]
-    return rows.outside(newest)
-
-
-def last_index(rows: RowRange) -> Index:
-    """Returns the newest row of each ring, or its first slot if it has no rows, as a read-only array."""
-    return rows.core.hold(partial(_last_index, rows))
 
 
 def _last_index(rows: RowRange) -> Index:
@@ -83,35 +169,11 @@ def _last_index(rows: RowRange) -> Index:
     return newest
 
 
-def close(rows: RowRange, rings: Iterable[int]) -> None:
-    """Ends the running episodes of rings as truncated at their newest row."""
-    rows.core.hold(partial(_close, rows.core, rings))
-
-
 def _close(core: Replay, rings: Iterable[int]) -> None:
     for ring in rings:
         core.close_episode(ring)
         if core.running(ring)[1]:  # reset(keep_statistics=True) has removed its rows
             core.set_running(ring, 0.0, 0, core.offsets[ring] + int(core.cursors()[ring]))
-
-
-def nstep(
-    rows: RowRange, indices: Index, n_step: int, gamma: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
-    """Returns sums of rewards, discounts of the value after them, and the last rows.
-
-    :raises ValueError: if ``n_step`` is less than 1.
-    """
-    if n_step < 1:
-        raise ValueError(f"n_step must be at least 1, got {n_step}")
-    relabel, core = rows.config.relabel, rows.core
-    stored = "rew" not in rows.store.assigned
-    if stored and relabel is None and rows.whole and type(indices) is np.ndarray and indices.dtype == np.int64:
-        try:
-            return core.nstep(indices, n_step, gamma)
-        except IndexError:
-            pass
-    return core.hold(partial(_nstep, rows, indices, n_step, gamma, stored=stored))
 
 
 def _nstep(
@@ -137,11 +199,6 @@ def _rewards(rows: RowRange, unrolled: Index) -> NDArray[np.float64]:
         rows.config.relabel.apply(unrolled, rows.core.goals(unrolled), fields, rows.store.take)
     rewards: NDArray[np.float64] = fields["rew"]
     return rewards
-
-
-def window(rows: RowRange, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
-    """Returns the rows around each row in its episode, and a mask of those that exist."""
-    return rows.core.hold(partial(_window, rows, indices, before, length))
 
 
 def _window(rows: RowRange, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:

@@ -1,4 +1,4 @@
-"""Priorities of rows, and the decorator of methods that only prioritized buffers have."""
+"""Priorities of rows, and the methods that only prioritized buffers have."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlfast._core import SegmentTree
 from rlfast.data.buffer.options.samplers import Prioritized
-from rlfast.data.buffer.store.row_range import RowRange
+from rlfast.data.buffer.store.row_range import HasRows, RowRange
 from rlfast.data.buffer.store.store import Index
 
 P = ParamSpec("P")
@@ -41,19 +42,6 @@ def missing(buffer: object, name: str) -> AttributeError:
     return AttributeError(f"{type(buffer).__name__} has no {name!r}: it samples uniformly")
 
 
-def reset(rows: RowRange, index: int | Index) -> None:
-    """Gives rows the largest priority so far."""
-    core = rows.core
-    core.hold(lambda: core.tree.__setitem__(rows.resolve(index), core.max_priority ** exponent(rows)))
-
-
-def exponent(rows: RowRange) -> float:
-    """Returns alpha, the exponent of priorities."""
-    sampler = rows.config.sampler
-    assert isinstance(sampler, Prioritized)
-    return sampler.alpha
-
-
 def weights(rows: RowRange, here: Index, *, normalize: bool | None = None) -> NDArray[np.float64]:
     """Returns importance weights of rows of the store, of any shape.
 
@@ -62,30 +50,114 @@ def weights(rows: RowRange, here: Index, *, normalize: bool | None = None) -> ND
     return rows.core.weights(here.reshape(-1), normalize).reshape(here.shape)
 
 
-def update(rows: RowRange, index: int | Index, new_weight: ArrayLike) -> None:
-    """Sets priorities from TD errors.
-
-    :raises ValueError: for NaN or infinity, or if the numbers of values and rows differ. Nothing is changed then.
-    """
-    detach = getattr(new_weight, "detach", None)  # a torch tensor
-    values = np.abs(np.asarray(detach().cpu() if detach else new_weight, np.float64)).reshape(-1)
-    if rows.whole and type(index) is np.ndarray and index.dtype == np.int64:
-        try:
-            rows.core.update_priority(index, values if values.size != 1 else np.resize(values, index.size))
-        except IndexError:  # rows that count from the end, or that do not exist; nothing was changed
-            pass
-        else:
-            return
-    here = rows.resolve(index)
-    here = here if here.ndim == 1 else here.reshape(-1)
-    rows.core.update_priority(here, values if values.size != 1 else np.resize(values, len(here)))
+def least(rows: RowRange) -> float:
+    """Returns the smallest priority of a row, to which importance weights relate; 1 without rows."""
+    leaves = np.asarray(rows.core.tree[np.arange(rows.core.total)])
+    least: float = np.min(leaves, where=leaves > 0, initial=np.inf)
+    assert isinstance(rows.config.sampler, Prioritized)
+    return 1.0 if least == np.inf else float(least ** (1 / rows.config.sampler.alpha))
 
 
-def set_beta(rows: RowRange, beta: float) -> None:
-    """Sets the exponent of the importance weights.
+def magnitudes(errors: ArrayLike) -> NDArray[np.float64]:
+    """Returns the absolute values of TD errors, ``[B]``, which may be an array or a tensor."""
+    detach = getattr(errors, "detach", None)  # a torch tensor
+    values: NDArray[np.float64] = np.abs(np.asarray(detach().cpu() if detach else errors, np.float64)).reshape(-1)
+    return values
 
-    :raises ValueError: if ``beta`` is negative or NaN.
+
+def checked_beta(beta: float) -> float:
+    """Returns the exponent of importance weights.
+
+    :raises ValueError: if it is negative or NaN.
     """
     if not beta >= 0.0:
         raise ValueError(f"beta must be >= 0, got {beta}")
-    rows.core.beta = float(beta)
+    return float(beta)
+
+
+class PriorityMethods(HasRows):
+    """The methods of a buffer about priorities. Each name raises an AttributeError if rows are drawn uniformly."""
+
+    def _need_priorities(self, name: str) -> None:
+        if not self._core.prioritized:
+            raise missing(self, name)
+
+    @property
+    def _alpha(self) -> float:
+        self._need_priorities("_alpha")
+        sampler = self._config.sampler
+        assert isinstance(sampler, Prioritized)
+        return sampler.alpha
+
+    @property
+    def _min_prio(self) -> float:
+        self._need_priorities("_min_prio")
+        return least(self._rows)
+
+    @property
+    def weight(self) -> SegmentTree:
+        """The sum tree of priorities to the power of alpha."""
+        self._need_priorities("weight")
+        return self._core.tree
+
+    @property
+    def stale_updates(self) -> int:
+        """The number of priority updates that were ignored because their rows had been overwritten after sampling."""
+        self._need_priorities("stale_updates")
+        return self._core.stale_updates
+
+    @when_prioritized
+    def init_weight(self, index: int | Index) -> None:
+        """Gives rows the largest priority so far, which new rows have, too.
+
+        :param index: one row or many.
+        :raises IndexError: if a row is out of range.
+        """
+        core = self._core
+        core.hold(lambda: core.tree.__setitem__(self._rows.resolve(index), core.max_priority**self._alpha))
+
+    @when_prioritized
+    def get_weight(self, index: int | Index) -> float | NDArray[np.float64]:
+        r"""Returns importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over live rows :math:`k`.
+
+        They are not divided by the largest of the batch (Schaul et al. 2016, arXiv:1511.05952, section 3.4).
+
+        :param index: one row or many.
+        :return: float64 of the shape of ``index``.
+        """
+        found = weights(self._rows, self._rows.resolve(index), normalize=False)
+        return float(found) if found.ndim == 0 else found
+
+    @when_prioritized
+    def update_weight(self, index: int | Index, new_weight: ArrayLike) -> None:
+        r"""Sets priorities: leaves become :math:`(|\delta| + \epsilon)^\alpha`, where :math:`\epsilon` is that of
+        float32.
+
+        Rows that were overwritten after ``index`` was sampled keep their present priority.
+
+        :param index: rows, preferably the array that ``sample`` returned, which records generations.
+        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row, or one for all; if a row
+            occurs twice, its last value counts.
+        :raises ValueError: for NaN or infinity, or if the numbers of values and rows differ. Nothing is changed then.
+        """
+        rows = self._rows
+        values = magnitudes(new_weight)
+        if rows.whole and type(index) is np.ndarray and index.dtype == np.int64:
+            try:
+                rows.core.update_priority(index, values if values.size != 1 else np.resize(values, index.size))
+            except IndexError:  # rows that count from the end, or that do not exist; nothing was changed
+                pass
+            else:
+                return
+        here = rows.resolve(index)
+        here = here if here.ndim == 1 else here.reshape(-1)
+        rows.core.update_priority(here, values if values.size != 1 else np.resize(values, len(here)))
+
+    @when_prioritized
+    def set_beta(self, beta: float) -> None:
+        """Sets the exponent of the importance weights, for a manager and all its buffers together.
+
+        :param beta: the exponent, at least 0.
+        :raises ValueError: if it is negative or NaN.
+        """
+        self._core.beta = checked_beta(beta)

@@ -10,7 +10,8 @@ from rlfast import _core
 from rlfast._core import Replay, carry
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
-from rlfast.data.buffer.store.store import Index, Store
+from rlfast.data.buffer.options.units import Transition
+from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.utils.arguments.checks import check_copyable
 
 
@@ -27,6 +28,7 @@ class RowRange:
     :ivar only_ring: the ring for calls of the engine; None if these are all rows of the store.
     :ivar base: the number of the first row in the store.
     :ivar stack_num: number of frames of stacks that are read.
+    :ivar transitions: whether drawn rows become transitions as the engine makes them.
     :ivar direct: whether rows are read as they are stored: without goals and without weights.
     """
 
@@ -41,6 +43,7 @@ class RowRange:
         self.maxsize = store.core.total if ring is None else store.capacities[ring]
         self.stack_num = store.config.stack_num
         self.direct = store.config.relabel is None and not isinstance(store.config.sampler, Prioritized)
+        self.transitions = self.whole and store.config.relabel is None and isinstance(store.config.unit, Transition)
 
     def __len__(self) -> int:
         return len(self.core) if self.whole else int(self.core.sizes()[self.ring])
@@ -93,6 +96,11 @@ class RowRange:
             local = np.where(local < size, local, np.asarray(index) % size)
         return np.asarray(offsets[ring] + local % np.maximum(sizes[ring], 1))
 
+    def outside_added(self, added: Added) -> Added:
+        """Returns what the engine says of rows that were added, with their numbers in the buffer."""
+        index, episode_return, length, start = added
+        return index - self.base, episode_return, length, start - self.base
+
     def outside(self, rows: Index) -> Index:
         """Returns the numbers in the buffer of rows of the store."""
         return shift(rows, -self.base)
@@ -110,3 +118,26 @@ def with_goals(core: Replay, rows: Index, others: Index) -> Index:
         return others
     goals = goals.reshape(goals.shape + (1,) * (others.ndim - goals.ndim))
     return carry(others, np.broadcast_to(goals, others.shape).copy())
+
+
+class HasRows:
+    """The base of the parts of a buffer.
+
+    :ivar maxsize: the largest number of rows.
+    """
+
+    _store: Store
+    _core: Replay
+    _config: Config
+    _rows: RowRange
+    maxsize: int
+
+    def __len__(self) -> int:
+        """Returns the number of rows."""
+        rows = self._rows
+        return len(rows.core if rows.whole else rows)
+
+    def _assign_column(self, key: str, value: Any) -> None:
+        if not self._rows.whole:
+            raise NotImplementedError(f"assign {key} through the manager: these rows are part of its storage")
+        self._core.hold(lambda: self._store.assign(key, value))

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import SchemaMismatch
-from rlfast.data._leaves import Oddities, Path, dotted, fit
-from rlfast.data.batch.batch import wrap
+from rlfast.data._leaves import Oddities, Path, fit
+from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.buffer.store.columns import Columns, Known
 from rlfast.data.schema import Leaves, Schema, flatten, nest
 from rlfast.utils.tree import object_array
 
 Index = NDArray[np.int64]
 Added = tuple[Index, NDArray[np.float64], Index, Index]
+Converted = tuple[int, dict[str, Any], list[NDArray[Any]]]
 STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 
 
@@ -28,64 +29,71 @@ class Store(Columns):
     def _update_flags(self) -> None:
         super()._update_flags()
         self.__dict__.pop("fields", None)
-        self.core.on_mismatch(self._add_converted, always=not self.quick)
+        self.core.convert_by(self._converter, always=not self.plain)
 
     @cached_property
-    def _add_converted(self) -> Callable[[Mapping[str, Any]], int]:
-        """A function for the engine that adds one row by :meth:`add`. It holds only a weak reference to this store."""
+    def _converter(self) -> Callable[[Mapping[str, Any], int | None], Converted]:
+        """:meth:`convert` for the engine, with only a weak reference to this store."""
         this = weakref.ref(self)
 
-        def append(row: Mapping[str, Any]) -> int:
+        def convert(batch: Mapping[str, Any], rows: int | None) -> Converted:
             store = this()
             if store is None:
                 raise ReferenceError("the buffer of this append method is gone: keep the buffer itself")
-            return int(store.add(row, None)[0][0])
+            return store.convert(batch, rows)
 
-        return append
+        return convert
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, fields: Mapping[str, Any], rings: Index | None, emptied: int | None = None) -> Added:
-        """Adds rows of any kind: converts values, adds new columns, and writes numbers and objects in one call.
+    def convert(self, batch: Mapping[str, Any], rows: int | None) -> Converted:
+        """Converts rows to the form in which the engine reads them, after adding the columns that they bring.
 
-        :param emptied: a ring that loses all its rows with it.
+        This is the only conversion. The engine skips it for rows that have that form already.
+
+        :param batch: the rows: a batch or a mapping of nested leaves of any kind.
+        :param rows: the number of rows along the first axis of each leaf; None for one row without that axis.
+        :return: the version of the columns that the rows were converted for, their numbers as nested arrays, and their
+            objects as an array for each column of objects.
         """
-        rows = None if rings is None else len(rings)
+        fields = dict(batch.items())
         while True:  # until no other thread changes the columns meanwhile
             known = self.known()
-            leaves, added = self._check(known, fields, rings)
+            leaves, added = self._conform(known, fields, rows)
             if self.plain != self._is_plain():  # an interrupt came before they were updated
                 self._update_flags()
             if self.assigned:
                 self.core.hold(self.store_assigned)
             elif self.define(added, known.version):
                 version, known = known.version + bool(added), self.known()
-                last = self._last(fields, leaves, rows)
-                try:
-                    objects = self._object_rows(known, leaves, last, rows)
-                    return self.core.add(self._numbers(known, leaves, last), rings, objects, emptied)
-                except SchemaMismatch:
-                    if version == self.core.version:
-                        raise
+                if known.version == version:
+                    last = self._last(fields, leaves, rows)
+                    return version, self._numbers(known, leaves, last), self._object_rows(known, leaves, last, rows)
+
+    def check(self, batch: Batch | Mapping[str, Any], rows: int | None) -> None:
+        """Raises what :meth:`convert` raises, and changes nothing."""
+        self._conform(self.known(), dict(batch.items()), rows)
+
+    def _conform(self, known: Known, fields: Mapping[str, Any], rows: int | None) -> tuple[Leaves, Schema]:
+        """Returns the leaves of rows converted for the columns, and new columns."""
+        return known.schema.conform(
+            self._kept(fields), rows, links_next=self.core.links_next, stored=self.written_values
+        )
 
     def _object_rows(
         self, known: Known, leaves: Leaves, last: Leaves, rows: int | None, kept: NDArray[np.bool_] | bool = True
-    ) -> list[NDArray[Any]] | None:
-        """Returns rows of the arrays of objects; None if there are none.
+    ) -> list[NDArray[Any]]:
+        """Returns rows of the arrays of objects.
 
         :param kept: whether the ``obs_next`` of a row that ends an episode is kept.
         """
-        if not known.arrays:
-            return None
         done = np.atleast_1d(leaves["terminated",] | leaves["truncated",]) & kept
         result = []
         for path in known.arrays:
             if path not in known.objects:
                 shape = known.schema.objects["obs", *path[1:]].shape
                 result.append(_finals(last.get(path), shape, done))
-            elif path in leaves:
-                result.append(leaves[path] if rows is not None else leaves[path][None])
             else:
-                raise SchemaMismatch(f"{dotted(path)} is a new column")
+                result.append(leaves[path] if rows is not None else leaves[path][None])
         return result
 
     def _numbers(self, known: Known, leaves: Leaves, last: Leaves) -> dict[str, Any]:
@@ -117,32 +125,10 @@ class Store(Columns):
             return {}
         return {} if oddities.any else last
 
-    def check(self, fields: Mapping[str, Any], rings: Index | None) -> None:
-        """Raises what :meth:`add` raises."""
-        self._check(self.known(), fields, rings)
-
-    def _check(self, known: Known, fields: Mapping[str, Any], rings: Index | None) -> tuple[Leaves, Schema]:
-        """Returns the values of rows converted for the columns, and new columns."""
-        self._check_rings(rings)
-        rows = None if rings is None else len(rings)
-        return known.schema.conform(
-            self._kept(fields), rows, links_next=self.core.links_next, stored=self.written_values
-        )
-
     def _kept(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self.config.ignore_obs_next:
             return fields
         return {key: value for key, value in fields.items() if key != "obs_next"}
-
-    def _check_rings(self, rings: Index | None) -> None:
-        capacities = self.capacities
-        if rings is not None and len(rings) > len(capacities) and rings.min() == rings.max():
-            rings = rings[:1]
-        for ring in [0] if rings is None else rings.tolist():
-            if not 0 <= ring < len(capacities):
-                raise IndexError(f"buffer id {ring} is out of range: there are {len(capacities)} buffers")
-            if capacities[ring] == 0:
-                raise ValueError("a buffer of size 0 takes no rows: make it larger")
 
     def replace(
         self,
@@ -164,7 +150,7 @@ class Store(Columns):
         known, last = self.known(), self._last(fields, leaves, total)
         objects = self._object_rows(known, leaves, last, total, True if with_next is None else with_next)
         flags = None if with_next is None else with_next.tolist()
-        self.core.load(self._numbers(known, leaves, last), *live, flags, objects, keep, self.assigned)
+        self.core.load(self._numbers(known, leaves, last), *live, flags, objects or None, keep, self.assigned)
         self._update_flags()
 
     def install(self, fields: Mapping[str, Any]) -> None:
