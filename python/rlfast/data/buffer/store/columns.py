@@ -134,19 +134,25 @@ class Columns:
         """Returns the present columns."""
         known = self._known
         if known is None or known.version != self.core.version or known.groups is not self._groups:
-            version, groups = self.core.version, self._groups
-            numbers = {path: Column(dtype, tuple(shape)) for path, dtype, shape in self.core.columns()}
-            arrays = dict(self.core.objects())
-            finals = {path for path in arrays if path[0] == "obs_next"} if self.config.ignore_obs_next else set()
-            objects = {path: array for path, array in arrays.items() if path not in finals}
-            shapes = {path: Column(OBJECT, array.shape[1:]) for path, array in objects.items()}
-            schema = Schema(numbers, shapes, oddities=self._oddities)
-            schema.extend(Schema(groups=set(groups)))
-            last = {("obs", *path[1:]): arrays[path] for path in finals}
-            self._known = known = Known(version, groups, schema, arrays, objects, last)
-            self.seen = bool(schema)
+            self._known = known = self._look()
+            self.seen = bool(known.schema)
             self._update_flags()
         return known
+
+    def _look(self) -> Known:
+        """Looks at the columns of the engine, again if another thread changes them meanwhile."""
+        version, groups = self.core.version, self._groups
+        numbers = {path: Column(dtype, tuple(shape)) for path, dtype, shape in self.core.columns()}
+        arrays = dict(self.core.objects())
+        if version != self.core.version:
+            return self._look()
+        finals = {path for path in arrays if path[0] == "obs_next"} if self.config.ignore_obs_next else set()
+        objects = {path: array for path, array in arrays.items() if path not in finals}
+        shapes = {path: Column(OBJECT, array.shape[1:]) for path, array in objects.items()}
+        schema = Schema(numbers, shapes, oddities=self._oddities)
+        schema.extend(Schema(groups=set(groups)))
+        last = {("obs", *path[1:]): arrays[path] for path in finals}
+        return Known(version, groups, schema, arrays, objects, last)
 
     @property
     def schema(self) -> Schema:
@@ -233,7 +239,10 @@ class Columns:
 
     def _update_flags(self) -> None:
         """Updates ``plain`` after a change of the columns."""
-        self.plain = self._is_plain()
+        self._set_plain(plain=self._is_plain())
+
+    def _set_plain(self, *, plain: bool) -> None:
+        self.plain = plain
 
     def _is_plain(self) -> bool:
         return not self.core.objects() and not self.assigned
@@ -308,7 +317,7 @@ class Columns:
 
     def _hide(self, columns: dict[str, Leaves]) -> None:
         """Hides stored columns behind others."""
-        self.plain = False  # first, as rows that are added must store the others
+        self._set_plain(plain=False)  # first, as rows that are added must store the others
         self.assigned = self.assigned | columns
         self._update_flags()
 

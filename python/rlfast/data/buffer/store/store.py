@@ -26,10 +26,10 @@ STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 class Store(Columns):
     """The rows of a buffer, or of a manager and all its buffers."""
 
-    def _update_flags(self) -> None:
-        super()._update_flags()
+    def _set_plain(self, *, plain: bool) -> None:
+        self.core.convert_by(self._converter, always=not plain)
         self.__dict__.pop("fields", None)
-        self.core.convert_by(self._converter, always=not self.plain)
+        super()._set_plain(plain=plain)
 
     @cached_property
     def _converter(self) -> Callable[[Mapping[str, Any], int | None], Converted]:
