@@ -55,6 +55,8 @@ class Store(Columns):
         :return: the version of the columns that the rows were converted for, their numbers as nested arrays, and their
             objects as an array for each column of objects.
         """
+        if not hasattr(batch, "items"):
+            raise TypeError(f"rows are a Batch or a dict of their fields, got {type(batch).__name__}: {batch!r:.100}")
         fields = dict(batch.items())
         while True:  # until no other thread changes the columns meanwhile
             known = self.known()
