@@ -5,18 +5,12 @@ import pickle
 import numpy as np
 import pytest
 
+from data.buffer.rows import fill, row
 from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 
-def row(t, *, last=False, **more):
-    return Batch(obs=t, act=t, rew=float(t), terminated=last, truncated=False, obs_next=t + 1, **more)
-
-
 def filled(rows, size=4, **options):
-    buffer = ReplayBuffer(size, **options)
-    for t in range(rows):
-        buffer.add(row(t))
-    return buffer
+    return fill(ReplayBuffer(size, **options), "." * rows)
 
 
 def storage(n, **columns):
@@ -105,7 +99,7 @@ def test_priorities_stay_where_rows_do():
 def test_the_running_episode_is_assigned():
     buffer = filled(3)
     buffer._ep_rew, buffer._ep_len, buffer._ep_idx = 10.0, 5, 2
-    assert [int(part[0]) for part in buffer.add(row(3, last=True))] == [3, 13, 6, 2]
+    assert [int(part[0]) for part in buffer.add(row(3, "T"))] == [3, 13, 6, 2]
 
 
 def test_all_rows_of_the_storage():
@@ -128,7 +122,7 @@ def test_samples_of_whole_stacks_are_switched_on():
 
 def test_rows_are_written_through_meta():
     buffer = filled(3)
-    buffer._meta[1] = row(7, last=True)
+    buffer._meta[1] = row(7, "T")
     assert (buffer.obs.tolist(), buffer[1].obs_next, buffer[0].obs_next) == ([0, 7, 2, 0], 8, 1)
     assert buffer.next([0, 1, 2]).tolist() == [1, 1, 2]
     buffer._meta[[0, 1]] = buffer._meta[[1, 2]]
@@ -147,7 +141,7 @@ def test_rows_of_a_child_are_written_through_meta():
 
 
 @pytest.mark.parametrize(
-    ("value", "error"), [(Batch(nope=1), ValueError), (Batch(obs=0.5), TypeError), (3, ValueError)]
+    ("value", "error"), [(Batch(nope=1), ValueError), (Batch(act=0.5), TypeError), (3, ValueError)]
 )
 def test_rows_that_columns_cannot_hold(value, error):
     buffer = filled(3)

@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
 
+from data.buffer.rows import row
 from rlfast.data import Batch, CachedReplayBuffer, ReplayBuffer, VectorReplayBuffer
-
-
-def row(t, *, last=False, **more):
-    return Batch(obs=t, act=0, rew=float(t), terminated=last, truncated=False, obs_next=t + 1, **more)
 
 
 def test_edges():
@@ -40,9 +37,9 @@ def test_stretches_that_are_in_no_ring(start, stop):
 def test_an_episode_over_the_edge():
     buffer = ReplayBuffer(5)
     for t in range(3):
-        buffer.add(row(t, last=t == 2))
+        buffer.add(row(t, "T" * (t == 2)))
     for t in range(10, 14):
-        ptr, _, _, start = buffer.add(row(t, last=t == 13))
+        ptr, _, _, start = buffer.add(row(t, "T" * (t == 13)))
     rows = buffer.get_buffer_indices(int(start[0]), int(ptr[0]) + 1)
     assert buffer[rows].obs.tolist() == [10, 11, 12, 13]
 

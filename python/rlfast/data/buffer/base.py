@@ -57,6 +57,10 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
     observations are stored once and exactly. ``buf.obs``, ``buf.rew``, ... are whole columns; ``buf[index]`` and
     :meth:`sample` return new arrays.
 
+    A subclass may override :meth:`add`, :meth:`append`, :meth:`sample`, :meth:`sample_indices`, ``__getitem__``,
+    :meth:`get`, :meth:`update` and :meth:`reset`, which call each other as their names say. An instance's own
+    attributes of these names are not noticed.
+
     :param size: the largest number of rows.
     :param stack_num: number of frames in a sampled ``obs`` and ``obs_next``, at least 1; 1 is no stacking.
     :param ignore_obs_next: do not store ``obs_next``. When read, it is the ``obs`` of the next row, or at the end of an
