@@ -18,8 +18,8 @@ from rlfast.data.buffer.io.files import FileMethods
 from rlfast.data.buffer.options.config import Config, ignore_unknown
 from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
-from rlfast.data.buffer.options.units import NStep, Sequence, Unit
-from rlfast.data.buffer.store import output_arrays, priorities, reading, writing
+from rlfast.data.buffer.options.units import Unit
+from rlfast.data.buffer.store import output_arrays, reading, sampling, writing
 from rlfast.data.buffer.store.column_batch import ColumnBatch
 from rlfast.data.buffer.store.priorities import PriorityMethods
 from rlfast.data.buffer.store.row_range import RowRange
@@ -309,23 +309,8 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
                 pass
             else:
                 return drawn
-        return self._core.hold(partial(self._sample, batch_size, out))
-
-    def _sample(self, batch_size: int | None, out: output_arrays.Out | None) -> tuple[Batch, Index]:
-        unit, draw = self._config.unit, partial(self.sample_indices, batch_size)
-        expands = isinstance(unit, NStep | Sequence)
-        if out is not None:
-            if expands or not self._reads:
-                maker = type(unit).__name__ if expands else f"{type(self).__name__}.__getitem__"
-                raise ValueError(f"{maker} makes the rows of this buffer's batches itself: sample without out")
-            return output_arrays.sample_into(self._rows, draw, out)
-        indices = draw()
-        if not isinstance(unit, NStep | Sequence):
-            return self[indices], indices
-        batch = unit.expand(self, indices)
-        if self._core.prioritized:
-            batch.weight = priorities.weights(self._rows, self._rows.resolve(indices))  # one for each drawn row
-        return batch, indices
+        makes_rows = type(self).__getitem__ is not ReplayBuffer.__getitem__
+        return self._core.hold(partial(sampling.sample, self, batch_size, out, makes_rows=makes_rows))
 
     def __getitem__(self, index: IndexLike) -> Batch:
         """Returns rows as a batch of new arrays.

@@ -123,6 +123,16 @@ def test_a_subclass_that_reads_differently_refuses_given_arrays():
         fill(Negated(9), "...").sample(2, out={"rew": np.zeros(2)})
 
 
+def test_given_arrays_hold_rows_that_a_subclass_draws():
+    class Newest(ReplayBuffer):
+        def sample_indices(self, batch_size):
+            return np.repeat(self.last_index, batch_size)
+
+    rew = np.zeros(2)
+    assert fill(Newest(9), "...").sample(2, out={"rew": rew})[0].rew is rew
+    assert rew.tolist() == [2, 2]
+
+
 def test_nothing_to_draw_is_said_first():
     with pytest.raises(ValueError, match="empty buffer"):
         ReplayBuffer(3).sample(2, out={"obs": np.zeros(2)})
