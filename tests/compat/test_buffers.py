@@ -29,7 +29,7 @@ def storage(n, **columns):
     )
 
 
-def test_a_storage_is_installed_and_then_counted():
+def test_set_batch_then_size():
     """As ``from_data`` of Tianshou does."""
     buffer = ReplayBuffer(4)
     buffer.set_batch(storage(4, terminated=np.array([0, 1, 0, 1], bool)))
@@ -80,7 +80,7 @@ def test_a_ring_of_a_manager_is_counted():
     ("name", "value"),
     [("_size", 5), ("_size", -1), ("_index", 4), ("_index", -1), ("_index", 1), ("_ep_idx", 4), ("last_index", [0])],
 )
-def test_states_that_no_buffer_can_have(name, value):
+def test_impossible_private_states_raise(name, value):
     buffer = filled(3)
     with pytest.raises(ValueError, match=name):
         setattr(buffer, name, value)
@@ -107,7 +107,7 @@ def test_all_rows_of_the_storage():
     assert VectorReplayBuffer(6, 2).buffers[1]._indices.tolist() == [0, 1, 2]
 
 
-def test_the_newest_rows_are_not_written_to():
+def test_last_index_is_read_only():
     buffer = filled(3)
     buffer.last_index = np.array([2])
     with pytest.raises(ValueError, match="read-only"):
@@ -177,7 +177,7 @@ def test_a_storage_of_another_kind_can_be_read():
 
 
 @pytest.mark.parametrize("make", [lambda: filled(3), lambda: VectorReplayBuffer(4, 2)])
-def test_the_size_of_a_buffer_stays(make):
+def test_maxsize_cannot_be_changed(make):
     buffer = make()
     for owner in [buffer, *getattr(buffer, "buffers", [])]:
         size = owner.maxsize

@@ -21,7 +21,7 @@ from rlfast.data import (
 
 
 # -- what an empty buffer says -----------------------------------------------------------------------------------------
-def test_an_empty_buffer_answers_in_kind():
+def test_empty_buffer_returns_empty_results():
     """In Tianshou, sample(0) was a KeyError and unfinished_index() an AttributeError."""
     buffer = ReplayBuffer(5, seed=0)
     assert len(buffer) == 0
@@ -41,7 +41,7 @@ def test_an_empty_buffer_answers_in_kind():
     assert np.array([buffer]).shape == (1,)  # NumPy must not take it for a sequence
 
 
-def test_a_buffer_that_was_reset_gives_batches_of_no_rows():
+def test_reset_buffer_returns_empty_batches():
     buffer = fill(ReplayBuffer(5), "..")
     buffer.reset()
     batch, _ = buffer.sample(0)
@@ -50,7 +50,7 @@ def test_a_buffer_that_was_reset_gives_batches_of_no_rows():
 
 
 # -- rows by index -----------------------------------------------------------------------------------------------------
-def test_rows_by_every_kind_of_index():
+def test_getitem_takes_every_kind_of_index():
     buffer = fill(ReplayBuffer(5), "..T....")  # slots hold 5 6 2 3 4
     assert buffer[3].obs == 3.0
     assert buffer[-1].obs == 4.0
@@ -74,7 +74,7 @@ def test_rows_by_every_kind_of_index():
         lambda: VectorReplayBuffer(10, 2).buffers[1],
     ],
 )
-def test_int64_arrays_may_count_from_the_end_too(make):
+def test_negative_int64_indices(make):
     buffer = fill(make(), "..T....")  # slots hold 5 6 2 3 4
     from_end, index = np.array([-1, 0, -5, -3]), np.array([4, 0, 0, 2])
     assert buffer[from_end].obs.tolist() == buffer[index].obs.tolist() == [4, 5, 5, 2]
@@ -89,7 +89,7 @@ def test_int64_arrays_may_count_from_the_end_too(make):
                 read(bad)
 
 
-def test_a_batch_has_all_keys_in_the_usual_order():
+def test_batch_keys_are_in_order():
     buffer = fill(ReplayBuffer(5), ".")
     usual = ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"]
     assert list(buffer.sample(1)[0].keys()) == usual
@@ -136,7 +136,7 @@ def test_neighbours_where_no_row_is_yet():
         buffer.next(5)
 
 
-def test_fresh_arrays_are_given_out():
+def test_batches_do_not_share_memory():
     buffer = fill(ReplayBuffer(4), "....")
     batch = buffer[:]
     batch.obs[:] = -1
@@ -146,7 +146,7 @@ def test_fresh_arrays_are_given_out():
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def test_add_tells_where_and_what_episode():
+def test_add_returns_index_and_episode_statistics():
     buffer = ReplayBuffer(3)
     answers = [buffer.add(row(i, "T" if i in (1, 4) else "")) for i in range(5)]
     assert [[array.tolist() for array in answer] for answer in answers] == [
@@ -172,17 +172,6 @@ def test_rewards_of_several_agents():
     buffer.add(row(0, rew=np.array([1.0, 2.0])))
     _, ep_rew, ep_len, _ = buffer.add(row(1, "T", rew=np.array([10.0, 20.0])))
     assert (ep_rew.tolist(), ep_len.tolist()) == ([[11.0, 22.0]], [2])
-
-
-def test_append_is_add_by_keywords():
-    one, other = ReplayBuffer(4), ReplayBuffer(4)
-    for i in range(6):
-        fields = row(i, "t" if i == 3 else "").__dict__
-        assert (
-            one.append(**{key: value for key, value in fields.items() if key != "info"})
-            == other.add(row(i, "t" if i == 3 else ""))[0][0]
-        )
-    assert everything(one) == everything(other)
 
 
 def keywords(i, **more):
@@ -219,7 +208,7 @@ def test_append_takes_numpy_scalars_of_any_kind(code):
     assert buffer.truncated[:3].tolist() == [i == 100 for i in numbers]
 
 
-def test_append_joins_a_column_that_was_replaced():
+def test_append_after_column_was_replaced():
     buffer = fill(ReplayBuffer(4), "..")
     buffer._meta.rew = buffer.rew + 10
     buffer.append(**keywords(2))
@@ -256,7 +245,7 @@ def test_append_to_a_buffer_that_comes_under_a_manager():
         only.append(**keywords(6))
 
 
-def test_append_of_a_subclass_goes_through_what_it_overrides():
+def test_append_calls_overridden_add_and_append():
     class Doubled(ReplayBuffer):
         def add(self, batch, buffer_ids=None):
             return super().add(Batch(batch, rew=2 * batch["rew"]), buffer_ids)
@@ -272,7 +261,7 @@ def test_append_of_a_subclass_goes_through_what_it_overrides():
     assert doubled.rew.tolist() == [0, 2, 4]
 
 
-def test_a_buffer_that_nobody_holds_is_freed_at_once():
+def test_buffer_is_freed_without_garbage_collection():
     buffer = fill(ReplayBuffer(4), "..")
     gone = weakref.ref(buffer)
     gc.disable()
@@ -283,7 +272,7 @@ def test_a_buffer_that_nobody_holds_is_freed_at_once():
         gc.enable()
 
 
-def test_late_keys_are_zero_before_and_where_they_are_missing():
+def test_late_keys_are_zero_in_other_rows():
     buffer = ReplayBuffer(4)
     buffer.add(row(0))
     buffer.add(row(1, logp=0.5, info={"lives": 3, "name": "x"}))
@@ -293,7 +282,7 @@ def test_late_keys_are_zero_before_and_where_they_are_missing():
     assert buffer.info.name.tolist() == [None, "x", None, None]
 
 
-def test_no_float_is_truncated_into_an_integer_column():
+def test_fraction_in_integer_column_raises():
     buffer = fill(ReplayBuffer(4), "..")
     before = everything(buffer)
     with pytest.raises(TypeError, match="act"):
@@ -317,7 +306,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("make", [ReplayBuffer, lambda size: PrioritizedReplayBuffer(size, 0.6, 0.4)])
-def test_a_refused_row_leaves_the_buffer_as_it_was(make, case):
+def test_refused_row_leaves_buffer_unchanged(make, case):
     left_out, changes, error = BAD[case]
     buffer = fill(make(4), "..T.")
     before = everything(buffer)
@@ -353,7 +342,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("key", ["obs", "act", "rew", "terminated", "obs_next"])
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_how_arrays_lie_in_memory_does_not_matter(layout, key):
+def test_add_takes_any_memory_layout(layout, key):
     obs = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
     fields = {"obs": obs, "act": np.arange(6).reshape(2, 3), "rew": np.array([1.0, 2.0]), "obs_next": obs + 1}
     fields |= {"terminated": np.zeros(2, bool), "truncated": np.zeros(2, bool)}
@@ -368,7 +357,7 @@ def test_how_arrays_lie_in_memory_does_not_matter(layout, key):
     np.testing.assert_array_equal(buffer[[1, 4]][key], np.array(given[key]))
 
 
-def test_a_bad_first_row_lays_nothing_out():
+def test_refused_first_row_defines_no_columns():
     buffer = ReplayBuffer(4)
     with pytest.raises(KeyError, match="rew"):
         buffer.add(Batch(obs=1, act=1, terminated=False, truncated=False))
@@ -376,7 +365,7 @@ def test_a_bad_first_row_lays_nothing_out():
     fill(buffer, "..")
 
 
-def test_a_storage_that_cannot_fit_is_refused_with_its_size():
+def test_too_large_storage_raises_with_its_size():
     buffer = ReplayBuffer(10**9)
     with pytest.raises(MemoryError, match=r"\d"):
         buffer.add(row(0, obs=np.zeros((84, 84, 100))))
@@ -410,7 +399,7 @@ class Graph:
         self.nodes = nodes
 
 
-def test_objects_are_kept_as_they_are():
+def test_object_columns_keep_identity():
     graphs = [Graph(i) for i in range(4)]
     buffer = ReplayBuffer(3, stack_num=2)
     for i in range(4):
@@ -429,7 +418,7 @@ def test_objects_are_kept_as_they_are():
 
 
 @pytest.mark.parametrize("value", [None, "left", {"set"}, [1, 2]], ids=str)
-def test_one_row_gives_its_objects(value):
+def test_single_row_returns_its_objects(value):
     kept = np.empty(1, object)
     kept[0] = value
     buffer = VectorReplayBuffer(6, 2)
@@ -538,7 +527,7 @@ def test_set_batch_installs_a_storage():
 
 
 # -- moving, copying ---------------------------------------------------------------------------------------------------
-def test_update_moves_rows_in_order():
+def test_update_copies_rows_in_order():
     source = fill(ReplayBuffer(4, stack_num=2), "..T...")
     target = ReplayBuffer(6)
     assert target.update(source).tolist() == [0, 1, 2, 3]
@@ -547,7 +536,7 @@ def test_update_moves_rows_in_order():
     assert len(source) == 4
 
 
-def test_update_keeps_the_true_next_observation():
+def test_update_keeps_final_obs_next():
     source = ReplayBuffer(4)
     source.add(row(0, "t", obs_next=77.0))
     source.add(row(1))
@@ -567,7 +556,7 @@ def test_update_between_buffers_that_store_differently():
     assert "obs_next" not in back._meta
 
 
-def test_only_the_last_frame_is_stored():
+def test_save_only_last_obs_stores_last_frame():
     buffer = ReplayBuffer(4, save_only_last_obs=True, stack_num=2)
     for i in range(3):
         buffer.add(row(i, obs={"image": [[i - 1], [i]]}, obs_next={"image": [[i], [i + 1]]}))
@@ -577,7 +566,7 @@ def test_only_the_last_frame_is_stored():
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
-def test_copies_go_on_alike_and_apart(clone):
+def test_copies_are_equal_and_independent(clone):
     buffer = PrioritizedReplayBuffer(5, 0.6, 0.4, stack_num=2, seed=3)
     for i, end in enumerate("..T..."):
         buffer.add(row(i, end.strip("."), info={"name": f"row {i}"}))
@@ -591,7 +580,7 @@ def test_copies_go_on_alike_and_apart(clone):
     assert 9.0 not in buffer.obs.tolist()
 
 
-def test_rows_may_lie_in_files(tmp_path):
+def test_storage_in_files(tmp_path):
     in_files, in_ram = (
         fill(ReplayBuffer(5, storage=storage), "..T....") for storage in (str(tmp_path / "rows"), "ram")
     )
@@ -600,7 +589,7 @@ def test_rows_may_lie_in_files(tmp_path):
     assert everything(copy.deepcopy(in_files)) == everything(in_ram)
 
 
-def test_a_subclass_has_its_say():
+def test_sample_calls_overridden_sample_indices_and_getitem():
     class Newest(ReplayBuffer):
         def sample_indices(self, batch_size):
             return np.repeat(self.last_index, batch_size)

@@ -13,7 +13,7 @@ def plain(answer):
     return [array.tolist() for array in answer]
 
 
-def test_an_episode_moves_when_it_ends():
+def test_cached_episode_moves_when_it_ends():
     buffer = make()
     assert (buffer.maxsize, buffer.buffer_num, buffer.cached_buffer_num) == (12, 3, 2)
     assert buffer._offset.tolist() == [0, 6, 9]
@@ -36,7 +36,7 @@ def test_both_environments_end_at_once():
     assert buffer.unfinished_index().tolist() == []
 
 
-def test_a_main_buffer_of_size_zero_keeps_nothing():
+def test_cached_main_buffer_of_size_zero_stores_nothing():
     buffer = make(main=0)
     buffer.add(rows(0, 2))
     index, ep_rew, ep_len, ep_start = buffer.add(rows(1, 2, "T "))
@@ -47,7 +47,7 @@ def test_a_main_buffer_of_size_zero_keeps_nothing():
     assert len(buffer) == 0
 
 
-def test_a_longer_episode_keeps_its_last_rows():
+def test_cache_keeps_last_rows_of_long_episode():
     buffer = make()
     for i in range(5):
         answer = buffer.add(rows(i, 1, "T" if i == 4 else ""), buffer_ids=[0])
@@ -76,7 +76,7 @@ def test_two_rows_of_one_cache_at_once():
 
 
 @pytest.mark.parametrize("ids", [[-1], [2]])
-def test_a_cache_that_is_not_there(ids):
+def test_unknown_cache_raises_index_error(ids):
     buffer = make()
     with pytest.raises(IndexError):
         buffer.add(rows(0, 1), buffer_ids=ids)

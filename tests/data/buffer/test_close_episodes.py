@@ -10,7 +10,7 @@ def rows(count, step, agents=()):
                  truncated=flags, obs_next=np.full(count, step + 1))  # fmt: skip
 
 
-def test_a_running_episode_is_cut_off_at_its_newest_row():
+def test_close_episodes_truncates_newest_row():
     buffer = VectorReplayBuffer(20, 2, seed=0)
     buffer.close_episodes()  # nothing runs: nothing happens
     for step in range(3):
@@ -30,7 +30,7 @@ def test_a_running_episode_is_cut_off_at_its_newest_row():
 
 
 @pytest.mark.parametrize("agents", [(), (2,)])
-def test_statistics_that_outlived_their_rows_end_as_well(agents):
+def test_close_episodes_resets_kept_statistics(agents):
     buffer = VectorReplayBuffer(20, 2, seed=0)
     buffer.add(rows(2, 0, agents))
     buffer.reset(keep_statistics=True)

@@ -49,7 +49,7 @@ def outcome(write, buffer, *arguments, **row):
 
 @pytest.mark.parametrize("column", DTYPES)
 @pytest.mark.parametrize("given", DTYPES)
-def test_every_way_in_agrees_on_every_value(given, column):
+def test_append_and_add_convert_dtypes_alike(given, column):
     """Append and add of one row, of several, as scalars and as arrays of them."""
     for value in values(given):
         want = wanted(value, column)
@@ -76,7 +76,7 @@ def test_numbers_of_python_and_numpy_go_into_floats(value, column):
 
 
 @pytest.mark.parametrize("value", [1.5, np.nan, 2**63, -(2**63) - 1, 300])
-def test_numbers_that_a_column_of_small_integers_cannot_hold_are_refused(value):
+def test_integer_overflow_raises(value):
     buffer = ReplayBuffer(4)
     buffer.add(Batch(row(np.uint8(0))))
     with pytest.raises(TypeError, match="act"):
@@ -86,7 +86,7 @@ def test_numbers_that_a_column_of_small_integers_cannot_hold_are_refused(value):
 
 @pytest.mark.parametrize("column", sorted(PLAIN))
 @pytest.mark.parametrize("given", sorted(PLAIN))
-def test_a_row_of_another_dtype_never_leaves_the_engine(given, column):
+def test_engine_casts_other_dtypes(given, column):
     """Conversion in Python would take a hundred times as long."""
     buffer, converted = ReplayBuffer(8), []
     buffer.add(Batch(row(np.zeros(3, column))))

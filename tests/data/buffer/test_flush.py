@@ -143,7 +143,7 @@ def journal(folder):
     return next(path for path in folder.iterdir() if path.name.startswith("journal-"))
 
 
-def test_an_interrupted_flush_never_was(flushed):
+def test_interrupted_flush_leaves_no_trace(flushed):
     path = journal(flushed)
     whole = path.read_bytes()
     path.write_bytes(whole + bytes(16) + whole[24:900])  # its beginning was not written yet
@@ -189,7 +189,7 @@ def test_a_folder_is_for_one_buffer_at_a_time(flushed):
         other.flush()
 
 
-def test_what_cannot_be_flushed_or_opened_says_why(tmp_path):
+def test_flush_and_open_errors(tmp_path):
     with pytest.raises(ValueError, match=r"storage=FOLDER"):
         ReplayBuffer(4).flush()
     with pytest.raises(ValueError, match="holds no buffer"):
@@ -204,7 +204,7 @@ def test_what_cannot_be_flushed_or_opened_says_why(tmp_path):
         objects.flush()
 
 
-def test_a_folder_that_was_never_flushed_holds_nothing(tmp_path):
+def test_open_of_unflushed_folder_raises(tmp_path):
     buffer = made(tmp_path)
     add(buffer, 5)
     assert list(tmp_path.iterdir()) == []

@@ -48,7 +48,7 @@ def test_goals_come_from_the_rows_ahead_in_the_episode():
     assert indices.dtype == np.int64
 
 
-def test_the_store_is_never_written_to():
+def test_hindsight_never_changes_stored_rows():
     buffer = make()
     before = [buffer.obs.desired_goal.copy(), buffer.rew.copy(), buffer[:].obs_next.desired_goal]
     for _ in range(5):
@@ -159,7 +159,7 @@ def test_arguments_that_make_no_sense(arguments, error):
         HERReplayBuffer(5, *arguments)
 
 
-def test_what_cannot_be_relabelled_says_so():
+def test_hindsight_without_goals_raises():
     buffer = HERReplayBuffer(5, reward, horizon=5, future_k=100, seed=0)
     buffer.add(row(0))
     with pytest.raises(TypeError, match="achieved_goal"):
@@ -169,6 +169,6 @@ def test_what_cannot_be_relabelled_says_so():
         buffer.sample(50)
 
 
-def test_a_plain_buffer_takes_the_part_as_well():
+def test_replay_buffer_takes_relabel_argument():
     buffer = filled(ReplayBuffer(20, relabel=Hindsight(reward, 5), seed=0))
     assert (buffer.sample(50)[0].obs.desired_goal != UNREACHED).any()

@@ -73,7 +73,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", TAKEN)
-def test_odd_rows_are_taken(case):
+def test_unusual_rows_are_converted(case):
     rows, key, wanted = TAKEN[case]
     buffer = ReplayBuffer(4)
     for fields in rows:
@@ -82,7 +82,7 @@ def test_odd_rows_are_taken(case):
 
 
 @pytest.mark.parametrize("case", SAID)
-def test_what_is_odd_is_said_once(case):
+def test_unusual_rows_warn_once(case):
     (first, odd), key, wanted, said = SAID[case]
     buffer = ReplayBuffer(4)
     buffer.add(Batch(first))
@@ -98,7 +98,7 @@ def test_what_is_odd_is_said_once(case):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_has_no_meaning_is_refused_and_changes_nothing(case):
+def test_meaningless_rows_raise_and_change_nothing(case):
     first, odd = REFUSED[case]
     buffer = ReplayBuffer(4)
     buffer.add(Batch(first))

@@ -80,7 +80,7 @@ def test_only_rows_with_a_whole_stack_are_drawn_when_asked():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_bad_priority_changes_nothing(bad):
+def test_bad_priority_raises_and_changes_nothing(bad):
     """In Tianshou, a NaN spoilt every sample after it."""
     buffer = fill(make(), "...")
     before = buffer.weight[np.arange(5)].tolist()
@@ -92,7 +92,7 @@ def test_a_bad_priority_changes_nothing(bad):
     buffer.sample(10)
 
 
-def test_an_overwritten_row_keeps_its_new_priority():
+def test_stale_update_keeps_new_priority():
     buffer = fill(make(3), "...")
     _, indices = buffer.sample(30)
     fill(buffer, ".", start=3)

@@ -60,7 +60,7 @@ def test_rows_go_to_their_rings():
 
 
 @pytest.mark.parametrize("ids", [[3], [-4], [0, 1, 2, 3]])
-def test_a_ring_that_is_not_there(ids):
+def test_unknown_buffer_id_raises_index_error(ids):
     buffer = filled()
     before = everything(buffer)
     with pytest.raises(IndexError):
@@ -119,7 +119,7 @@ def test_a_manager_of_uneven_buffers():
     assert np.allclose(shares[buffer.sample_indices(0)], 1 / 9, atol=0.02)
 
 
-def test_what_a_manager_refuses():
+def test_manager_constructor_errors():
     with pytest.raises(AssertionError, match="at least one"):
         ReplayBufferManager([])
     with pytest.raises(AssertionError, match="with rows"):
@@ -180,7 +180,7 @@ def test_buffer_ids_of_every_kind(ids):
 
 @pytest.mark.parametrize("ids", [[0.0, 1.0], np.array([True, False]), ["0", "1"]])
 @pytest.mark.parametrize("filled", [False, True])
-def test_buffer_ids_that_are_no_integers_are_refused(ids, filled):
+def test_non_integer_buffer_ids_raise(ids, filled):
     buffer = VectorReplayBuffer(6, 2)
     if filled:
         buffer.add(rows(0, 2))
@@ -200,7 +200,7 @@ def test_rewards_in_either_byte_order(dtype, order):
 
 
 @pytest.mark.parametrize("buffer", [ReplayBuffer(4), VectorReplayBuffer(8, 2)], ids=["single", "vector"])
-def test_another_number_of_rows_than_of_buffers_is_refused_as_scripts_expect(buffer):
+def test_wrong_number_of_rows_raises(buffer):
     batch = Batch.stack([row(0), row(1)])
     with pytest.raises(AssertionError, match="one row for each buffer id: 1") as refused:
         buffer.add(batch, buffer_ids=[0])

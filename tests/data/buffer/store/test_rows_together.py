@@ -57,7 +57,7 @@ def test_rows_of_several_rings_that_alternate_and_repeat():
         assert np.array_equal(found[key], column), key
 
 
-def test_a_ring_that_is_not_there():
+def test_unknown_buffer_id_raises_index_error():
     buffer = ReplayBuffer(4)
     with pytest.raises(IndexError, match="buffer id 1 is out of range"):
         buffer._core.add(rows(4, 0), np.ones(4, np.int64))
