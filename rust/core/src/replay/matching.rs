@@ -2,7 +2,6 @@
 
 use std::fmt::Arguments;
 
-use crate::error::Error;
 use crate::replay::schema::{Kind, Node, Role, Schema, TRANSITION_KEYS};
 
 /// What a transition is given by, in the order in which it is listed; all but the last must be there.
@@ -13,47 +12,6 @@ pub const REQUIRED: usize = KEYWORDS.len() - 1;
 const LISTED: [usize; KEYWORDS.len()] = [0, 1, 2, 3, 4, OBS_NEXT];
 /// The columns of a step as hosts have it, in their order.
 pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "timeouts"];
-
-/// Returns the error for so many values without a keyword.
-#[cold]
-#[must_use]
-pub fn positional(given: isize) -> Error {
-    let names = KEYWORDS.join(", ");
-    Error::Type(format!("append() takes no positional arguments, but {given} were given: name them {names}"))
-}
-
-/// Returns the error for a second value of the keyword `at`.
-#[cold]
-#[must_use]
-pub fn repeated(at: usize) -> Error {
-    Error::Type(format!("append() got multiple values for argument '{}'", KEYWORDS[at]))
-}
-
-/// Returns the error for a name that is none of [`KEYWORDS`].
-#[cold]
-#[must_use]
-pub fn unexpected(name: &str) -> Error {
-    let names = KEYWORDS.join(", ");
-    Error::Type(format!("append() got an unexpected keyword argument '{name}': it takes {names}"))
-}
-
-/// Checks which of [`KEYWORDS`] were given.
-///
-/// # Errors
-/// `Type` unless all are that must be.
-#[inline]
-pub fn check_required(given: [bool; KEYWORDS.len()]) -> crate::error::Result<()> {
-    if given[..REQUIRED].iter().all(|&is_given| is_given) { Ok(()) } else { Err(lacking(given)) }
-}
-
-#[cold]
-fn lacking(given: [bool; KEYWORDS.len()]) -> Error {
-    let missing = KEYWORDS[..REQUIRED].iter().zip(given).filter(|&(_, is_given)| !is_given);
-    let names: Vec<_> = missing.map(|(name, _)| format!("'{name}'")).collect();
-    let arguments = if names.len() == 1 { "argument" } else { "arguments" };
-    let (count, names) = (names.len(), names.join(", "));
-    Error::Type(format!("append() missing {count} required keyword-only {arguments}: {names}"))
-}
 
 const DONE: usize = 5;
 const OBS_NEXT: usize = 6;
@@ -460,25 +418,5 @@ mod tests {
         assert_eq!(host.found.iter().map(|&(at, _)| at).collect::<Vec<_>>(), [0, 101, 2, 203, 204, 205]);
         let fewer = schema(true, &paths[..5], &[]);
         assert!(fewer.find_step(&mut host, [&ONE; 6]).is_err());
-    }
-
-    #[test]
-    fn what_is_wrong_with_keywords_is_said_as_python_says_it() {
-        assert_eq!(
-            positional(2).to_string().split(':').next(),
-            Some("append() takes no positional arguments, but 2 were given")
-        );
-        assert_eq!(repeated(1).to_string(), "append() got multiple values for argument 'act'");
-        assert!(
-            unexpected("done")
-                .to_string()
-                .starts_with("append() got an unexpected keyword argument 'done': it takes obs")
-        );
-        let text = |given| check_required(given).unwrap_err().to_string();
-        assert!(check_required([true, true, true, true, true, false]).is_ok());
-        let found = text([true, false, true, true, true, true]);
-        assert_eq!(found, "append() missing 1 required keyword-only argument: 'act'");
-        let found = text([false, true, true, false, true, false]);
-        assert_eq!(found, "append() missing 2 required keyword-only arguments: 'obs', 'terminated'");
     }
 }

@@ -7,7 +7,7 @@ use std::slice;
 
 use pyo3::{Borrowed, ffi, get_trampoline_function};
 
-use rlfast_core::replay::matching::{self, KEYWORDS, REQUIRED};
+use rlfast_core::replay::matching::{KEYWORDS, REQUIRED};
 
 use super::Replay;
 use crate::columns::Columns;
@@ -71,7 +71,11 @@ unsafe fn call(
     names: *mut ffi::PyObject,
 ) -> PyResult<*mut ffi::PyObject> {
     if given > 0 {
-        return Err(matching::positional(given)).python();
+        let names = KEYWORDS.join(", ");
+        return Err(raised!(
+            PyTypeError,
+            "append() takes no positional arguments, but {given} were given: name them {names}"
+        ));
     }
     // SAFETY: as the caller promises.
     unsafe {
@@ -106,19 +110,32 @@ unsafe fn by_keyword<'a, 'py>(
         };
         // SAFETY: a live object, as the caller promises.
         if found[at].replace(unsafe { Bound::ref_from_ptr(py, value) }).is_some() {
-            return Err(matching::repeated(at)).python();
+            return Err(raised!(PyTypeError, "append() got multiple values for argument '{}'", KEYWORDS[at]));
         }
     }
     found[REQUIRED] = found[REQUIRED].filter(|obs_next| !obs_next.is_none());
     if found[..REQUIRED].iter().any(Option::is_none) {
-        matching::check_required(found.map(|value| value.is_some())).python()?;
+        return Err(lacking(&found));
     }
     Ok(found)
+}
+
+/// The error for values that are missing.
+#[cold]
+fn lacking(given: &Listed<'_, '_>) -> PyErr {
+    let missing = KEYWORDS[..REQUIRED].iter().zip(given).filter(|(_, value)| value.is_none());
+    let names: Vec<_> = missing.map(|(name, _)| format!("'{name}'")).collect();
+    let arguments = if names.len() == 1 { "argument" } else { "arguments" };
+    let (count, names) = (names.len(), names.join(", "));
+    raised!(PyTypeError, "append() missing {count} required keyword-only {arguments}: {names}")
 }
 
 /// The place of a keyword that is not where it stands in the signature, or is no interned string.
 #[cold]
 fn place_of(py: Python<'_>, keys: &[Py<PyString>], name: &Object<'_>) -> PyResult<usize> {
     let place = keys.iter().position(|key| key.is(name) || key.bind(py).as_any().eq(name).unwrap_or(false));
-    place.ok_or_else(|| matching::unexpected(&name.to_string())).python()
+    place.ok_or_else(|| {
+        let names = KEYWORDS.join(", ");
+        raised!(PyTypeError, "append() got an unexpected keyword argument '{name}': it takes {names}")
+    })
 }
