@@ -76,7 +76,7 @@ def _play(policy: BasePolicy, config: Any, steps: int, out: Path, eps: float, no
     uniform.map_action_inverse = policy.map_action_inverse  # type: ignore[method-assign]
     uniform.seed(config.seed)
 
-    def explore(act: Any, batch: Any) -> Any:
+    def explore(_: BasePolicy, act: Any, batch: Any) -> Any:
         if noise:
             act = np.clip(act + rng.normal(scale=noise, size=act.shape), -1, 1).astype(act.dtype)
         if eps:
@@ -86,7 +86,8 @@ def _play(policy: BasePolicy, config: Any, steps: int, out: Path, eps: float, no
 
     if noise and policy.action_type != "continuous":
         raise ValueError("noise is for continuous actions: give eps")
-    policy.exploration_noise = explore  # type: ignore[method-assign]
+    kind = type(policy)
+    policy.__class__ = type(kind.__name__, (kind,), {"exploration_noise": explore})
     with Collector(policy, envs, buffer, exploration_noise=True) as collector:
         stats = collector.collect(n_step=steps)
     buffer.close_episodes()

@@ -6,13 +6,14 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rlfast.utils.runtime.extras import needed_by
-from rlfast.utils.torch_private.changes import registrations
 
 with needed_by("rlfast.utils.torch_utils"):
     import torch
     from gymnasium import spaces
     from torch import nn
     from torch.distributions import Categorical, Distribution, Uniform
+
+    from rlfast.utils.torch_private.changes import registrations
 
 
 @contextmanager

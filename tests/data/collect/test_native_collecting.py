@@ -237,9 +237,9 @@ def remembering():
     return one
 
 
-def changed(**changes):
+def changed(**methods):
     one = collector(dqn(), cart_poles())
-    vars(one.policy).update(changes)
+    one.policy.__class__ = type("Own", (DQNPolicy,), methods)
     return one
 
 
@@ -268,8 +268,8 @@ STACKING = VectorReplayBuffer(80, ENVS, stack_num=2, save_only_last_obs=True)
         (lambda: collector(dqn(), cart_poles(envs=1), buffer=VectorReplayBuffer(40, 2).buffers[1]),
          "rows are added in Python"),
         (lambda: collector(dqn(), NativeVectorEnv("Pendulum-v1", ENVS)), "do not count actions from 0"),
-        (lambda: changed(exploration_noise=lambda act, _: act * 0), "noise of its own"),
-        (lambda: changed(map_action=lambda act: 1 - act), "maps actions"),
+        (lambda: changed(exploration_noise=lambda self, act, _: act * 0), "noise of its own"),
+        (lambda: changed(map_action=lambda self, act: 1 - act), "maps actions"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:.*_space:UserWarning")  # of environments that the policy is not made for

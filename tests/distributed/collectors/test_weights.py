@@ -13,7 +13,7 @@ def policy(name="dqn", seed=0, env="CartPole-v1"):
     torch.manual_seed(seed)
     algorithm, made = ALGORITHMS[name], gym.make(env)
     config = algorithm.config(env=env, hidden_sizes=(8,))
-    return algorithm.build(config, Networks(config, algorithm.title, made.observation_space, made.action_space))
+    return algorithm.build(Networks(config, algorithm.title, made.observation_space, made.action_space))
 
 
 @pytest.mark.parametrize(

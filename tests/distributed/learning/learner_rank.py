@@ -20,7 +20,7 @@ def policy(name):
     torch.manual_seed(3)
     algorithm = ALGORITHMS[name]
     made = algorithm.config(hidden_sizes=(16,), **({"max_grad_norm": 0.05} if name == "ppo" else {}))
-    built = algorithm.build(made, Networks(made, algorithm.title, env.observation_space, env.action_space))
+    built = algorithm.build(Networks(made, algorithm.title, env.observation_space, env.action_space))
     built.train()
     return built
 

@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 
 import distributional
 from distributional import Table, weights
-from policy.learners.given import calls_of
+from policy.given import calls_of
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.data.random_actions import random_legal
 from rlfast.policy import BranchingDQNPolicy

@@ -7,7 +7,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from continuous import OBS, Given, Line, transitions, weights
-from policy.learners.given import calls_of
+from policy.given import calls_of
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.exploration import GaussianNoise, OUNoise
 from rlfast.policy import DDPGPolicy

@@ -4,7 +4,7 @@ import torch
 
 import distributional
 from distributional import Table, line
-from policy.learners.given import calls_of
+from policy.given import calls_of
 from rlfast.data import Batch
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium.spaces import Discrete
 
-from policy.learners.given import calls_of
+from policy.given import calls_of
 from rlfast.data import Batch, PrioritizedReplayBuffer, Sequence
 from rlfast.policy import R2D2Policy
 from rlfast.policy.modelfree.r2d2 import R2D2TrainingStats

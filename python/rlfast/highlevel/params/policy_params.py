@@ -379,7 +379,7 @@ class SACParams(
     ParamsMixinExplorationNoise,
     ParamsMixinActionScaling,
     policy="SACPolicy",
-    first=("tau", "gamma", "alpha"),
+    first=("tau", "gamma", "alpha", "estimation_step", "deterministic_eval"),
 ):
     """The settings of :class:`rlfast.policy.SACPolicy`."""
 
@@ -411,7 +411,11 @@ class DDPGParams(
     """The settings of :class:`rlfast.policy.DDPGPolicy`."""
 
 
-class REDQParams(DDPGParams, policy="REDQPolicy", first=("ensemble_size", "subset_size", "alpha")):
+class REDQParams(
+    DDPGParams,
+    policy="REDQPolicy",
+    first=("ensemble_size", "subset_size", "alpha", "actor_delay", "deterministic_eval", "target_mode"),
+):
     """The settings of :class:`rlfast.policy.REDQPolicy`."""
 
     alpha: float | AutoAlphaFactory = 0.2

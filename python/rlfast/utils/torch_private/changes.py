@@ -8,9 +8,12 @@ hooks is in private dicts. This buys acting in Rust: a decision in a few microse
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import nn
-from torch.nn.modules import module as torch_module
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.utils.torch_private.changes"):
+    import torch
+    from torch import nn
+    from torch.nn.modules import module as torch_module
 
 _registrations = 0
 

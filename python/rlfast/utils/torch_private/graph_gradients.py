@@ -6,7 +6,10 @@ They buy half of the time of small updates. ``compile=False``, the default, does
 
 from inspect import signature
 
-import torch
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.utils.torch_private.graph_gradients"):
+    import torch
 
 
 def allow_gradients_in_graphs() -> None:

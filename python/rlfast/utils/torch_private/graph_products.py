@@ -3,14 +3,16 @@
 from math import prod
 from typing import Any
 
-import torch
-from torch import library as operators
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
-from torch._inductor.ir import ExternKernel, FixedLayout
-from torch._inductor.lowering import register_lowering
-from torch._inductor.select_algorithm import ExternKernelChoice
-
+from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.torch_private import products
+
+with needed_by("rlfast.utils.torch_private.graph_products"):
+    import torch
+    from torch import library as operators
+    from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+    from torch._inductor.ir import ExternKernel, FixedLayout
+    from torch._inductor.lowering import register_lowering
+    from torch._inductor.select_algorithm import ExternKernelChoice
 
 _operators: Any = operators  # without annotations
 _OPERATORS = _operators.Library("rlfast", "DEF")
