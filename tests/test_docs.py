@@ -145,7 +145,8 @@ def test_algorithms_have_an_example_and_a_table_of_settings(page: Path) -> None:
 
 def test_tables_have_ranges_and_plain_meanings() -> None:
     rows = site("settings").table(rlfast.policy.PPOPolicy).splitlines()
-    assert "| `gae_lambda` | `0.95` | number in [0, 1] | 0 for one-step, 1 for Monte Carlo advantages. |" in rows
+    meaning = "0 for advantages of one step, 1 for those of whole episodes."
+    assert f"| `gae_lambda` | `0.95` | number in [0, 1] | {meaning} |" in rows
     assert "| `vf_coef` | `0.5` | number | Weight of the critic's loss, \\(c_v\\). |" in rows
     assert any(row.startswith("| `action_bound_method` | `'clip'` | `'clip'`, `'tanh'`, or None |") for row in rows)
     assert any("`max_batchsize` | `256` | integer \N{GREATER-THAN OR EQUAL TO} 1 |" in row for row in rows)

@@ -63,8 +63,8 @@ class CQLPolicy(SoftLearner):
 
     :param cql_alpha_lr: step size of Adam for :math:`\log \alpha'`. Default: 1e-4.
     :param cql_weight: weight of the penalty, w. Default: 1.
-    :param temperature: T, above 0; ``alpha`` is the temperature of soft actor-critic. Default: 1.
-    :param with_lagrange: whether there are :math:`\alpha'` and :math:`\tau`, or 1 and 0. Default: True.
+    :param temperature: softness of the maximum over actions in the penalty, T; not that of soft actor-critic, ``alpha``. Default: 1.
+    :param with_lagrange: whether the weight of the penalty, :math:`\alpha'`, is learned, or 1. Default: True.
     :param lagrange_threshold: penalty above which its weight rises, :math:`\tau`. Default: 10.
     :param min_action: lower bound of uniform actions. Default: -1.
     :param max_action: upper bound of uniform actions. Default: 1.
@@ -76,7 +76,7 @@ class CQLPolicy(SoftLearner):
         the penalty makes values steep, a learned ``alpha`` grows, and values drift away by its entropy. Default: True.
     :param imitation_steps: number of first gradient steps in which the actor does not raise values, but the likelihood
         of the data's actions; its loss is :meth:`calc_imitation_loss`, of the authors' code. Default: 0.
-    :param calibrated: see above. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
+    :param calibrated: whether values of the policy's actions are at least the returns of the data. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
     :param device: has no effect: the device is that of the networks.
     :param critic: as in :class:`SACPolicy`.
     :param critic_optim: as in :class:`SACPolicy`.

@@ -61,10 +61,11 @@ class DiscreteBCQPolicy(QLearner):
         that only acts.
     :param target_update_freq: number of gradient steps between copies to the target network, at least 1. Default: 8000.
     :param eval_eps: probability of random actions where collectors ask for noise, in [0, 1). Default: 0.001.
-    :param unlikely_action_threshold: :math:`\tau`, in [0, 1). Default: 0.3.
-    :param imitation_logits_penalty: c, 0 or more. Default: 0.01.
-    :param is_double: has no effect, as ``clip_loss_grad``: see the formulas.
-    :param clip_loss_grad: as in :class:`DQNPolicy`.
+    :param unlikely_action_threshold: the least probability of an action that is considered, as a share of that of the
+        likeliest one, :math:`\tau`, below 1. Default: 0.3.
+    :param imitation_logits_penalty: weight of the squared logits of the imitator, c. Default: 0.01.
+    :param is_double: has no effect: see the formulas. Default: True.
+    :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
     :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.
     """

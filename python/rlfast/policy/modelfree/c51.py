@@ -47,9 +47,9 @@ class C51Policy(QLearner):
     with the projection :math:`\Phi` of :func:`rlfast.functional.losses.projected_distribution`. The cross-entropies are
     the errors of prioritized replay.
 
-    :param num_atoms: N, 2 or more. Default: 51.
+    :param num_atoms: number of returns whose probabilities are learned, N, 2 or more. Default: 51.
     :param v_min: the smallest of the returns z. Default: -10.
-    :param v_max: the largest one. Default: 10.
+    :param v_max: the largest of the returns. Default: 10.
     :param clip_loss_grad: has no effect: probabilities have no errors to clip. Default: False.
     :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.

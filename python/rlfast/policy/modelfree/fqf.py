@@ -56,7 +56,7 @@ class FQFPolicy(QLearner):
         :class:`rlfast.utils.net.discrete.FullQuantileFunction` does.
     :param fraction_model: proposes the levels, a :class:`rlfast.utils.net.discrete.FractionProposalNetwork`.
     :param fraction_optim: an optimizer of ``fraction_model``, or a factory; its steps are usually far smaller.
-    :param num_fractions: N, which ``fraction_model`` has been made with, 2 or more. Default: 32.
+    :param num_fractions: number of levels that ``fraction_model`` proposes, N, 2 or more. Default: 32.
     :param ent_coef: c, how much the entropy of the fractions is worth. Default: 0.
     :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
     :param options: of :class:`~rlfast.policy.q_learner.QLearner`.

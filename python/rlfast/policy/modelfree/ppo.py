@@ -68,7 +68,7 @@ class PPOPolicy(RolloutLearner):
     (equation 9), in ``repeat`` passes over a roll-out, whose advantages are estimated by :func:`rlfast.functional.gae`;
     see :func:`rlfast.functional.clipped_surrogate_loss` and :func:`rlfast.functional.value_loss` for the parts.
 
-    :param eps_clip: :math:`\epsilon`, bound of the change of the ratio of probabilities. Default: 0.2.
+    :param eps_clip: bound of the change of the ratio of probabilities, :math:`\epsilon`. Default: 0.2.
     :param dual_clip: bound of the loss where the advantage is negative (arXiv:1912.09729), above 1; 0 or None
         for none. Default: None.
     :param value_clip: whether the critic's step is clipped by ``eps_clip``, too. Default: False.

@@ -46,7 +46,7 @@ class QRDQNPolicy(QLearner):
 
     with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`.
 
-    :param num_quantiles: N, 2 or more. Default: 200.
+    :param num_quantiles: number of quantiles of each return, N, 2 or more. Default: 200.
     :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
     :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range.
