@@ -63,7 +63,8 @@ class CQLPolicy(SoftLearner):
 
     :param cql_alpha_lr: step size of Adam for :math:`\log \alpha'`. Default: 1e-4.
     :param cql_weight: weight of the penalty, w. Default: 1.
-    :param temperature: softness of the maximum over actions in the penalty, T; not that of soft actor-critic, ``alpha``. Default: 1.
+    :param temperature: softness of the maximum over actions in the penalty, T; not that of soft actor-critic,
+        ``alpha``. Default: 1.
     :param with_lagrange: whether the weight of the penalty, :math:`\alpha'`, is learned, or 1. Default: True.
     :param lagrange_threshold: penalty above which its weight rises, :math:`\tau`. Default: 10.
     :param min_action: lower bound of uniform actions. Default: -1.

@@ -55,7 +55,8 @@ class IQLPolicy(ActorCriticLearner):
     :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
     :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
     :param expectile: :math:`\tau`, in [0, 1]; 0.5 is the mean, and 1 the maximum. Default: 0.7.
-    :param temperature: how much the advantage of an action counts, :math:`\beta`; small values are imitation. Default: 3.
+    :param temperature: how much the advantage of an action counts, :math:`\beta`; small values are imitation.
+        Default: 3.
     :param max_weight: the largest weight of an action, w. Default: 100.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
     :param options: of :class:`~rlfast.policy.actor_critic.ActorCriticLearner`.
