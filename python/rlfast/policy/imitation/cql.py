@@ -77,7 +77,8 @@ class CQLPolicy(SoftLearner):
         the penalty makes values steep, a learned ``alpha`` grows, and values drift away by its entropy. Default: True.
     :param imitation_steps: number of first gradient steps in which the actor does not raise values, but the likelihood
         of the data's actions; its loss is :meth:`calc_imitation_loss`, of the authors' code. Default: 0.
-    :param calibrated: whether values of the policy's actions are at least the returns of the data. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
+    :param calibrated: whether values of the policy's actions are at least the returns of the data. It needs
+        ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
     :param device: has no effect: the device is that of the networks.
     :param critic: as in :class:`SACPolicy`.
     :param critic_optim: as in :class:`SACPolicy`.
