@@ -282,6 +282,16 @@ def test_discrete_crr_expects_values_of_both_target_networks():
         assert torch.allclose(policy.next_value(OBS.obs), expected)
 
 
+@pytest.mark.parametrize("freq", [1, 2, 3])
+def test_discrete_crr_copies_to_target_networks_after_every_freq_steps(freq):
+    policy, buffer, copied = make_policy("discrete-crr", target_update_freq=freq), rows("discrete-crr"), []
+    for _ in range(6):
+        policy.update(4, buffer)
+        pairs = zip(policy.critic.parameters(), policy.critic_old.parameters(), strict=True)
+        copied.append(all(torch.equal(one, lagged) for one, lagged in pairs))
+    assert copied == [step % freq == 0 for step in range(1, 7)]
+
+
 def test_discrete_crr_without_target_networks():
     policy = make_policy("discrete-crr", target_update_freq=0)
     assert policy.actor_old is policy.actor

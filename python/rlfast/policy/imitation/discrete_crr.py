@@ -123,7 +123,7 @@ class DiscreteCRRPolicy(ReplayLearner):
 
     def is_due(self) -> bool:
         """Return whether the next gradient step ends with a copy to the target networks."""
-        return self._target and self._iter % self._freq == 0
+        return self._target and self._iter % self._freq == self._freq - 1
 
     def forward(
         self,

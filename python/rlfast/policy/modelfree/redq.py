@@ -103,8 +103,9 @@ class REDQPolicy(SoftLearner):
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the noise of the targets' actions, and the M critics that rate them."""
+        noise = self.draw_noise(rows)
         members = torch.randperm(self.ensemble_size, generator=self._torch_rng)[: self.subset_size]
-        return self.draw_noise(rows), members.to(self._device)
+        return noise, members.to(self._device)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least soft value by M of the target critics, or the mean, ``[B]`` (line 6)."""
