@@ -163,15 +163,15 @@ fmt: env                ## format and fix what can be fixed
 
 asan: export RUSTC_BOOTSTRAP = 1
 asan: export RUSTFLAGS = -Zsanitizer=address
-asan:                   ## the core under AddressSanitizer
-	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/asan $(CARGO_ARGS)
+asan:                   ## the engine under AddressSanitizer
+	cargo test -p rlfast-core -p rlfast-host --lib --tests --locked --target $(TARGET) --target-dir target/asan $(CARGO_ARGS)
 
 valgrind: export CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUNNER = valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
 valgrind: export PROPTEST_CASES = 8
 valgrind: export CARGO_PROFILE_DEV_FAST_DEBUG = line-tables-only
 valgrind: export CARGO_PROFILE_DEV_FAST_STRIP = none
-valgrind:               ## the core under valgrind
-	cargo test -p rlfast-core --lib --tests --locked --profile dev-fast --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
+valgrind:               ## the engine under valgrind
+	cargo test -p rlfast-core -p rlfast-host --lib --tests --locked --profile dev-fast --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
 
 # File-backed memory calls mmap, which miri does not model: asan and valgrind watch it.
 loom: export RUSTFLAGS = --cfg loom
@@ -180,8 +180,8 @@ loom:                   ## what threads and processes share, in every order of e
 
 miri: export MIRIFLAGS = -Zmiri-disable-isolation
 miri: export PROPTEST_CASES = 2
-miri:                   ## the core under miri (needs `rustup toolchain install nightly --component miri`)
-	cargo +nightly miri test -p rlfast-core --lib --locked --target-dir target/miri $(CARGO_ARGS)
+miri:                   ## the engine under miri (needs `rustup toolchain install nightly --component miri`)
+	cargo +nightly miri test -p rlfast-core -p rlfast-host --lib --locked --target-dir target/miri $(CARGO_ARGS)
 
 clean:                  ## everything that was built; .venv stays
 	rm -rf target dist build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks

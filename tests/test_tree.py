@@ -29,7 +29,7 @@ def reachable(crate: str) -> set[str]:
     return seen - {crate}
 
 
-@pytest.mark.parametrize("crate", ["rlfast-core", "rlfast-data", "rlfast-envs"])
+@pytest.mark.parametrize("crate", ["rlfast-core", "rlfast-data", "rlfast-envs", "rlfast-host"])
 def test_python_is_unknown_below_its_crate(crate: str) -> None:
     assert reachable(crate) & PYTHON_CRATES == set()
 
@@ -40,6 +40,10 @@ def test_the_check_would_see_python() -> None:
 
 def test_the_core_stands_on_no_other_crate_of_ours() -> None:
     assert {c for c in reachable("rlfast-core") if c.startswith("rlfast")} == set()
+
+
+def test_the_host_stands_on_the_core_alone() -> None:
+    assert {c for c in reachable("rlfast-host") if c.startswith("rlfast")} == {"rlfast-core"}
 
 
 def imported(folder: Path, package: str) -> dict[str, set[str]]:

@@ -76,7 +76,8 @@ pub fn system_number(error: &io::Error) -> Option<i32> {
 }
 
 /// `Err(Error::Value(..))` with a formatted message.
+#[macro_export]
 macro_rules! value_error {
     ($($arg:tt)*) => { Err($crate::error::Error::Value(format!($($arg)*))) };
 }
-pub(crate) use value_error;
+pub use value_error;

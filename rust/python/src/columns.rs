@@ -2,8 +2,8 @@
 
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::layout::Leaf;
-use rlfast_core::replay::schema::{self, Schema};
-use rlfast_core::replay::session::{HostColumns, Session};
+use rlfast_host::schema::{self, Schema};
+use rlfast_host::session::{HostColumns, Session};
 
 use crate::array::number_type;
 use crate::objects::ObjectColumn;

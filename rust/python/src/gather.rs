@@ -3,14 +3,14 @@
 //! There are three steps, so that no Python code runs while the engine is locked: the engine's [`Plan`] lists the arrays,
 //! [`Allocated::new`] makes them for the engine to fill, and [`Allocated::nest`] puts them into dicts and batches.
 //!
-//! [`Plan`]: rlfast_core::replay::plan::Plan
+//! [`Plan`]: rlfast_host::plan::Plan
 
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use rlfast_core::replay::gather::{Content, Output};
-use rlfast_core::replay::plan::{Field, Value};
-use rlfast_core::replay::session::Prepared;
 use rlfast_core::source::is_shape;
 use rlfast_core::vectors::product;
+use rlfast_host::plan::{Field, Value};
+use rlfast_host::session::Prepared;
 
 use crate::array::NPY_MAXDIMS;
 use crate::batch::{self, with_fields};

@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicBool;
 use pyo3::pybacked::PyBackedBytes;
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::ring::Ring;
-use rlfast_core::replay::schema::Schema;
 use rlfast_core::replay::{Config, Replay as Engine};
+use rlfast_host::schema::Schema;
 
 use crate::columns::{Column, ColumnSpec, Columns, KeyPath, ObjectSpec, State};
 use crate::prelude::*;

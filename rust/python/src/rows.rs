@@ -7,8 +7,8 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use rlfast_core::convert::{as_single, put_float, put_integer};
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
-use rlfast_core::replay::incoming::{GivenArray, Incoming};
-use rlfast_core::replay::matching::{Host, KEYWORDS, STEP};
+use rlfast_host::incoming::{GivenArray, Incoming};
+use rlfast_host::matching::{Host, KEYWORDS, STEP};
 
 use crate::columns::{Column, Columns};
 use crate::error::to_mismatch;

@@ -6,11 +6,11 @@ use pyo3::types::PyBytes;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 use rlfast_core::replay::provenance::Provenance;
-use rlfast_core::replay::schema::Schema;
-use rlfast_core::replay::session::Prepared;
 use rlfast_core::shared_memory::{
     Dimensions, Drawn, Memory, NStep, Options, Outputs, Reader, RowLayout, Writer, rings_at,
 };
+use rlfast_host::schema::Schema;
+use rlfast_host::session::Prepared;
 
 use crate::batch::with_fields;
 use crate::columns::{ColumnSpec, Columns};

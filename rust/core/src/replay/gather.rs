@@ -34,6 +34,14 @@ pub enum Content {
     Block(usize),
 }
 
+impl Layout {
+    /// Returns the content that gives the `obs_next` of an `obs` leaf, in a buffer without `save_obs_next`.
+    #[must_use]
+    pub fn next_content(&self, leaf: usize) -> Content {
+        self.next_leaf(leaf).map_or(Content::ObsOfNext(leaf), Content::Leaf)
+    }
+}
+
 /// One output array, which gets `stack` items for each row (1: no stacking), one row after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {

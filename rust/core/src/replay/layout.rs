@@ -92,7 +92,7 @@ impl Leaf {
     }
 
     /// Retires the leaf with number `number`: another one can have its path. It keeps its bytes in each row, and nobody reads them.
-    pub(super) fn retire(&mut self, number: usize) {
+    pub fn retire(&mut self, number: usize) {
         self.path = vec![RETIRED.to_owned(), number.to_string()];
     }
 

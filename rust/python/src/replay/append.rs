@@ -7,7 +7,7 @@ use std::slice;
 
 use pyo3::{Borrowed, ffi, get_trampoline_function};
 
-use rlfast_core::replay::matching::{KEYWORDS, REQUIRED};
+use rlfast_host::matching::{KEYWORDS, REQUIRED};
 
 use super::Replay;
 use crate::columns::Columns;

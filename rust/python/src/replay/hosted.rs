@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use numpy::{PyArray1, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2};
-use rlfast_core::replay::hosted;
-use rlfast_core::replay::matching::STEP;
+use rlfast_host::hosted;
+use rlfast_host::matching::STEP;
 
 use super::Replay;
 use super::reading::Request;

@@ -3,8 +3,8 @@
 use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::provenance::Provenance;
-use rlfast_core::replay::session::Selection;
 use rlfast_core::replay::view::ColumnView;
+use rlfast_host::session::Selection;
 
 use super::Replay;
 use crate::batch::with_fields;

@@ -1,9 +1,9 @@
 //! The plan of a gather: which arrays it fills, and which of them share memory.
 
-use crate::error::{Error, Result};
-use crate::replay::gather::{Content, Gatherer};
-use crate::replay::layout::{Layout, Place};
-use crate::replay::schema::{Column, Kind, Schema, TRANSITION_KEYS};
+use crate::schema::{Column, Kind, Schema, TRANSITION_KEYS};
+use rlfast_core::error::{Error, Result};
+use rlfast_core::replay::gather::{Content, Gatherer};
+use rlfast_core::replay::layout::{Layout, Place};
 
 /// Keys whose rows are stacked.
 const STACKED_KEYS: [&str; 4] = ["obs", "obs_next", "info", "policy"];
@@ -75,30 +75,22 @@ pub fn stack_of(key: &str, stack: usize) -> usize {
     if STACKED_KEYS.contains(&key) { stack } else { 1 }
 }
 
-impl Layout {
-    /// Returns the content that gives the `obs_next` of an `obs` leaf, in a buffer without `save_obs_next`.
-    #[must_use]
-    pub fn next_content(&self, leaf: usize) -> Content {
-        self.next_leaf(leaf).map_or(Content::ObsOfNext(leaf), Content::Leaf)
+/// Returns the number of the twin of an array of `content`, and whether the array is obs_next. None if its rows are
+/// not frames, or are frames too small to be shared.
+fn shared_twin(layout: &Layout, content: Content, stack: usize) -> Option<(usize, bool)> {
+    let Content::Leaf(leaf) = content else { return None };
+    let (twin, is_next) = match layout.place(leaf) {
+        Place::Next { twin } => (twin, true),
+        _ => (layout.twin(leaf).filter(|_| layout.linked())?, false),
+    };
+    let obs = layout.obs(twin);
+    let bytes = layout.leaves()[obs].nbytes();
+    // Stacks along the last axis are not contiguous in a block.
+    if layout.pixels(obs).is_some() {
+        return None;
     }
-
-    /// Returns the number of the twin of an array of `content`, and whether the array is obs_next. None if its rows are
-    /// not frames, or are frames too small to be shared.
-    fn shared_twin(&self, content: Content, stack: usize) -> Option<(usize, bool)> {
-        let Content::Leaf(leaf) = content else { return None };
-        let (twin, is_next) = match self.place(leaf) {
-            Place::Next { twin } => (twin, true),
-            _ => (self.twin(leaf).filter(|_| self.linked())?, false),
-        };
-        let obs = self.obs(twin);
-        let bytes = self.leaves()[obs].nbytes();
-        // Stacks along the last axis are not contiguous in a block.
-        if self.pixels(obs).is_some() {
-            return None;
-        }
-        let (framed, frame) = self.stacked(obs).map_or((false, bytes), |stack| (true, bytes / stack));
-        (frame >= SHARED_FRAME && framed == (stack == 1)).then_some((twin, is_next))
-    }
+    let (framed, frame) = layout.stacked(obs).map_or((false, bytes), |stack| (true, bytes / stack));
+    (frame >= SHARED_FRAME && framed == (stack == 1)).then_some((twin, is_next))
 }
 
 impl Plan {
@@ -186,7 +178,7 @@ impl Plan {
             leaf,
             shape: stacked.into_iter().chain(layout.leaves()[leaf].shape.iter().copied()).collect(),
             bytes: layout.output_bytes(content, stack),
-            twin: layout.shared_twin(content, stack),
+            twin: shared_twin(layout, content, stack),
         });
         self.arrays.len() - 1
     }
@@ -231,7 +223,7 @@ fn all_keys<D>(schema: &Schema<D>) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::layout::Leaf;
+    use rlfast_core::replay::layout::Leaf;
 
     fn layout(obs: &[usize], save_obs_next: bool) -> Layout {
         let leaf = |name: &str, dtype: &str, itemsize: usize, shape: &[usize]| Leaf {

@@ -1,9 +1,9 @@
 //! Rows that a host gives: where the bytes of each column are, found and checked without changing anything.
 
-use crate::convert::{self, NumberType, as_doubles, as_singles};
-use crate::error::{Error, Result};
-use crate::replay::schema::{Column, Role};
-use crate::source::{Source, is_packed, is_shape};
+use crate::schema::{Column, Role};
+use rlfast_core::convert::{self, NumberType, as_doubles, as_singles};
+use rlfast_core::error::{Error, Result};
+use rlfast_core::source::{Source, is_packed, is_shape};
 
 /// `Err(Error::Mismatch(..))` with a formatted message.
 macro_rules! mismatch {
@@ -262,7 +262,7 @@ impl GivenArray<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::layout::Leaf;
+    use rlfast_core::replay::layout::Leaf;
 
     fn column(name: &str, number: NumberType, itemsize: usize, shape: &[usize]) -> Column<()> {
         let leaf = Leaf { path: vec![name.to_owned()], dtype: String::new(), itemsize, shape: shape.to_vec() };

@@ -2,7 +2,7 @@
 
 use std::fmt::Arguments;
 
-use crate::replay::schema::{Kind, Node, Role, Schema, TRANSITION_KEYS};
+use crate::schema::{Kind, Node, Role, Schema, TRANSITION_KEYS};
 
 /// What a transition is given by, in the order in which it is listed; all but the last must be there.
 pub const KEYWORDS: [&str; 6] = ["obs", "act", "rew", "terminated", "truncated", "obs_next"];
@@ -264,8 +264,8 @@ fn is_empty<H: Host>(host: &H, value: &H::Value) -> Result<bool, H::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::layout::Leaf;
-    use crate::replay::schema::Column;
+    use crate::schema::Column;
+    use rlfast_core::replay::layout::Leaf;
 
     #[derive(Clone, Debug)]
     enum Given {

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use crate::error::Result;
-use crate::replay::gather::Output;
-use crate::replay::incoming::Incoming;
-use crate::replay::plan::{Plan, SharedPair};
-use crate::replay::schema::Schema;
-use crate::replay::{Added, Replay, check_stack};
-use crate::segment_tree::SumTree;
-use crate::shared::fork_count;
+use crate::hosted::record;
+use crate::incoming::Incoming;
+use crate::plan::{Plan, SharedPair};
+use crate::schema::Schema;
+use rlfast_core::error::Result;
+use rlfast_core::replay::gather::Output;
+use rlfast_core::replay::{Added, Replay, check_stack};
+use rlfast_core::segment_tree::SumTree;
+use rlfast_core::shared::fork_count;
 
 /// Plans that are kept; those that ask for few keys always ask for the same.
 const PLANS: usize = 8;
@@ -301,7 +302,7 @@ impl<C: HostColumns> Session<C> {
     /// As [`Self::add`], for a row of each ring.
     pub unsafe fn record(&mut self, columns: &Arc<C>, rows: &Incoming) -> Result<Option<bool>> {
         // SAFETY: as the caller promises.
-        self.written(columns, |engine| unsafe { engine.record(rows.sources(), rows.terminated(), rows.truncated()) })
+        self.written(columns, |engine| unsafe { record(engine, rows.sources(), rows.terminated(), rows.truncated()) })
     }
 
     /// Replaces all rows by those of whole columns, as [`Replay::load`]; None likewise. With `keep`, the running episodes
@@ -400,11 +401,11 @@ impl<C: HostColumns> Session<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
-    use crate::memory::Storage;
-    use crate::replay::Config;
-    use crate::replay::layout::Leaf;
-    use crate::replay::schema::Column;
+    use crate::schema::Column;
+    use rlfast_core::error::Error;
+    use rlfast_core::memory::Storage;
+    use rlfast_core::replay::Config;
+    use rlfast_core::replay::layout::Leaf;
 
     struct Columns {
         schema: Schema<()>,
@@ -472,7 +473,7 @@ mod tests {
     fn outputs(prepared: &Prepared<Columns>, rows: usize) -> (Vec<Vec<u8>>, Vec<Output>) {
         let arrays = prepared.plan.arrays();
         let mut rooms: Vec<Vec<u8>> = arrays.iter().map(|array| vec![9; array.bytes * rows]).collect();
-        let output = |(room, array): (&mut Vec<u8>, &crate::replay::plan::PlannedArray)| Output {
+        let output = |(room, array): (&mut Vec<u8>, &crate::plan::PlannedArray)| Output {
             content: array.content,
             stack: array.stack,
             dst: room.as_mut_ptr(),

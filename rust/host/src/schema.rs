@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use crate::convert::NumberType;
-use crate::error::{Result, value_error};
-use crate::replay::layout::{Leaf, MAX_DEPTH};
+use rlfast_core::convert::NumberType;
+use rlfast_core::error::{Result, value_error};
+use rlfast_core::replay::layout::{Leaf, MAX_DEPTH};
 
 /// Keys of a transition, in the order of its fields. A transition always has all of them, possibly empty.
 pub const TRANSITION_KEYS: [&str; 9] =

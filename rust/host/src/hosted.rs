@@ -1,11 +1,11 @@
-//! Steps as other libraries number and sum them: row numbers from steps and environments, and n-step sums with NumPy's
+//! Steps as other libraries (Stable-Baselines3, CleanRL) number and sum them: row numbers from steps and environments, and n-step sums with NumPy's
 //! bits.
 
-use crate::error::{Error, Result};
-use crate::replay::{Added, Replay};
-use crate::source::Source;
-use crate::sums::pairwise;
-use crate::vectors::{collected, filled};
+use rlfast_core::error::{Error, Result};
+use rlfast_core::replay::{Added, Replay};
+use rlfast_core::source::Source;
+use rlfast_core::sums::pairwise;
+use rlfast_core::vectors::{collected, filled};
 
 /// Turns steps into row numbers, in rings of `capacity` rows each. `envs` gives the ring of each step (None: the
 /// first). A negative step counts from the end of its ring.
@@ -75,28 +75,26 @@ pub fn terminal(dones: &[f32], timeouts: &[f32]) -> Result<Vec<f32>> {
     collected(dones.iter().zip(timeouts).map(|(done, timeout)| done * (1.0 - timeout)))
 }
 
-impl Replay {
-    /// Adds a row to each ring, and returns whether in each ring its `obs` is the `obs_next` of the row before it.
-    ///
-    /// # Errors
-    /// As [`Self::add`].
-    ///
-    /// # Safety
-    /// As [`Self::add`].
-    pub unsafe fn record(&mut self, sources: &[Source], terminated: &[bool], truncated: &[bool]) -> Result<bool> {
-        let rings: Vec<usize> = (0..self.rings().len()).collect();
-        let n = rings.len();
-        let (mut index, mut length, mut start) = (vec![0; n], vec![0; n], vec![0; n]);
-        let mut added = Added {
-            index: &mut index,
-            episode_return: &mut vec![0.0; n * self.agents()],
-            episode_length: &mut length,
-            episode_start: &mut start,
-        };
-        // SAFETY: as the caller promises.
-        unsafe { self.add(&rings, sources, terminated, truncated, &mut added) }?;
-        Ok(rings.iter().all(|&r| self.continues_episode(r)))
-    }
+/// Adds a row to each ring of `engine`, and returns whether in each ring its `obs` is the `obs_next` of the row before it.
+///
+/// # Errors
+/// As [`Replay::add`].
+///
+/// # Safety
+/// As [`Replay::add`].
+pub unsafe fn record(engine: &mut Replay, sources: &[Source], terminated: &[bool], truncated: &[bool]) -> Result<bool> {
+    let rings: Vec<usize> = (0..engine.rings().len()).collect();
+    let n = rings.len();
+    let (mut index, mut length, mut start) = (vec![0; n], vec![0; n], vec![0; n]);
+    let mut added = Added {
+        index: &mut index,
+        episode_return: &mut vec![0.0; n * engine.agents()],
+        episode_length: &mut length,
+        episode_start: &mut start,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { engine.add(&rings, sources, terminated, truncated, &mut added) }?;
+    Ok(rings.iter().all(|&r| engine.continues_episode(r)))
 }
 
 #[cfg(test)]
