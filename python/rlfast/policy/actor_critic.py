@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Required, Unpack, cast
+from typing import Any, ClassVar, Literal, Required, Unpack, cast
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
 from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.policy.components.batches import as_batch, info_of
 from rlfast.policy.components.memory.sequences import actor_output
@@ -25,9 +26,6 @@ from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_a
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
 
 
 class ActorCriticOptions(ReplayOptions, total=False):
@@ -122,11 +120,11 @@ class ActorCriticLearner(ReplayLearner):
 
     def forward(
         self,
-        batch: "ObsBatchProtocol",
+        batch: ObsBatchProtocol,
         state: Any = None,
         model: Literal["actor", "actor_old"] = "actor",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "ActStateBatchProtocol":
+        **kwargs: Any,
+    ) -> ActStateBatchProtocol:
         """Choose actions by the actor.
 
         :param batch: a batch with ``obs`` and ``info``.
@@ -136,7 +134,7 @@ class ActorCriticLearner(ReplayLearner):
         :return: ``act``, ``[B, *shape]``; ``state``, the next hidden state.
         """
         act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
-        return cast("ActStateBatchProtocol", wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
+        return cast(ActStateBatchProtocol, wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
 
     def _make_chooser(self) -> Chooser:
         return ContinuousChooser(self, self._act_shape)
@@ -171,11 +169,7 @@ class ActorCriticLearner(ReplayLearner):
         check_function("exploration_noise", noise, optional=True)
         self._exploration_noise = noise
 
-    def exploration_noise(
-        self,
-        act: Any,
-        batch: Any,  # noqa: ARG002 (for overrides that depend on observations)
-    ) -> Any:
+    def exploration_noise(self, act: Any, batch: Any) -> Any:
         """Return actions with the exploration noise, if any.
 
         :param act: ``[B, *shape]``; not changed.

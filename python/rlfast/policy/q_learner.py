@@ -1,6 +1,6 @@
 """The base class of algorithms that learn values of discrete actions and choose the greatest."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Required, Self, cast
+from typing import Any, ClassVar, Literal, Required, Self, cast
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +13,7 @@ from rlfast._core import explore
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.data.random_actions import random_legal
+from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.batches import as_batch, info_of
@@ -26,9 +27,6 @@ from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitF
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 
 
 class QOptions(ReplayOptions, total=False):
@@ -166,11 +164,11 @@ class QLearner(ReplayLearner):
 
     def forward(
         self,
-        batch: "ObsBatchProtocol",
+        batch: ObsBatchProtocol,
         state: Any = None,
         model: Literal["model", "model_old"] = "model",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "ModelOutputBatchProtocol":
+        **kwargs: Any,
+    ) -> ModelOutputBatchProtocol:
         """Choose the actions with the greatest values.
 
         :param batch: a batch with ``obs`` and ``info``. If ``obs`` is a batch, the model gets ``obs.obs`` if it exists,
@@ -186,7 +184,7 @@ class QLearner(ReplayLearner):
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = q_BA.argmax(dim=1).cpu().numpy()
-        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": parse(hidden)}))
+        return cast(ModelOutputBatchProtocol, wrap({"logits": logits, "act": act, "state": parse(hidden)}))
 
     def network(self, model: Literal["model", "model_old"]) -> nn.Module:
         """Return the trained network, or its target.
@@ -231,7 +229,7 @@ class QLearner(ReplayLearner):
             raise ValueError(f"eps must be a probability, got {eps}")
         self.eps = eps
 
-    def exploration_noise(self, act: Any, batch: "ObsBatchProtocol") -> Any:
+    def exploration_noise(self, act: Any, batch: ObsBatchProtocol) -> Any:
         """Replace each action, with probability :attr:`eps`, by one that is drawn uniformly from the legal ones.
 
         :param act: actions, ``[B]``; not changed. A ``Batch`` of actions is returned as it is.

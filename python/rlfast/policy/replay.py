@@ -2,14 +2,15 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, Unpack, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, Unpack, cast
 
 import gymnasium as gym
 import numpy as np
 import torch
 from torch import nn
 
-from rlfast.data import Batch, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_torch
+from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 from rlfast.functional.losses import bootstrapped_return
 from rlfast.policy.base import BasePolicy, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import check_legal
@@ -17,10 +18,6 @@ from rlfast.policy.components.memory.hidden_state import add_stored_state, store
 from rlfast.policy.components.memory.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.policy.components.returns import Index, nstep_sums
 from rlfast.utils.net.common import device_of
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 
 Losses: TypeAlias = Mapping[str, torch.Tensor]
 """Losses by the names of the fields of the statistics: scalar tensors without gradient."""
@@ -191,14 +188,14 @@ class ReplayLearner(BasePolicy):
             absolute values become priorities, or None for no priorities.
         """
 
-    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the random numbers of :meth:`next_value`; none by default.
 
         :param rows: number of rows of the sample.
         """
         return ()
 
-    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the random numbers of :meth:`gradient_step`; none by default.
 
         :param rows: number of rows of the sample.
@@ -239,9 +236,7 @@ class ReplayLearner(BasePolicy):
 
     # -- one update ----------------------------------------------------------------------------------------------------
 
-    def process_fn(
-        self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
-    ) -> "BatchWithReturnsProtocol":
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> BatchWithReturnsProtocol:
         """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`. A compiled algorithm, or one
         with ``learns_from_returns = False``, gets ``reward_sum``, ``discount`` and the ``obs_next`` after the last
         reward.
@@ -255,14 +250,14 @@ class ReplayLearner(BasePolicy):
         if self.learns_log_probs:
             check_legal(batch, self.action_space)
         if has_sequences(batch):
-            return cast("BatchWithReturnsProtocol", self._process_sequences(batch))
+            return cast(BatchWithReturnsProtocol, self._process_sequences(batch))
         if self._compiled is None:
             add_stored_state(batch, buffer, indices)
         elif not isinstance(batch.obs, np.ndarray | torch.Tensor):
             kind = type(batch.obs).__name__
             raise TypeError(f"compile=True needs observations that are one array, got a {kind}")
         if not self.learns_from_rewards:
-            return cast("BatchWithReturnsProtocol", batch)
+            return cast(BatchWithReturnsProtocol, batch)
         if self.learns_from_returns and self._compiled is None:
             try:
                 vars(self)["_sampled"] = batch  # spares nn.Module's search among parameters
@@ -274,9 +269,9 @@ class ReplayLearner(BasePolicy):
         last = self._add_sums(batch, buffer, indices)
         if self._compiled is None and (state := stored_state(batch, buffer, last, after=self.state_after)) is not None:
             cast("Any", batch).state_next = state
-        return cast("BatchWithReturnsProtocol", batch)
+        return cast(BatchWithReturnsProtocol, batch)
 
-    def _add_sums(self, batch: Any, buffer: "ReplayBuffer", indices: Index) -> Index:
+    def _add_sums(self, batch: Any, buffer: ReplayBuffer, indices: Index) -> Index:
         """Add sums of rewards and what follows them; return the last row of each sum."""
         batch.reward_sum, batch.discount, last = nstep_sums(batch, buffer, indices, self.gamma, self.n_step)
         if self.n_step > 1:
@@ -299,14 +294,14 @@ class ReplayLearner(BasePolicy):
                 batch.returns = returns_of(rows, value)
         return batch
 
-    def _target_q(self, buffer: "ReplayBuffer", indices: Index) -> torch.Tensor:
+    def _target_q(self, buffer: ReplayBuffer, indices: Index) -> torch.Tensor:
         """Return the value of the observation after each of some rows, ``[B]``. Subclasses may override it."""
         batch = self._sampled
         obs_next = buffer.get(indices, "obs_next") if batch is None or self.n_step > 1 else batch.obs_next
         state = stored_state(batch, buffer, indices, after=self.state_after)
         return self.next_value(obs_next, state, *self.draw_next(len(indices)))
 
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> Any:
         """Do one gradient step.
 
         :param batch: the result of :meth:`process_fn`, to which ``td_error``, ``[B]``, is added.

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Required, Unpack, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Required, Unpack, cast
 
 import gymnasium as gym
 import numpy as np
@@ -10,9 +10,10 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
-from rlfast.data import Batch, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution
 from rlfast.policy.components.batches import info_of
@@ -31,10 +32,6 @@ from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 
 TDistFn = Callable[..., torch.distributions.Distribution]
 
@@ -212,12 +209,7 @@ class RolloutLearner(BasePolicy):
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> DistBatchProtocol:
         """Choose actions at random, or by the mode in evaluation mode with ``deterministic_eval``.
 
         :param batch: a batch with ``obs`` and ``info``. If ``obs`` is a batch, ``obs.mask``, ``[B, actions]``, is True
@@ -231,7 +223,7 @@ class RolloutLearner(BasePolicy):
         act = dist.mode if self.deterministic_eval and not self.training else draw(dist, self._torch_rng)
         if isinstance(logits, tuple) and len({part.shape for part in logits}) == 1:
             logits = torch.stack(logits)
-        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+        return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
     def _dist(self, logits: Any, mask: Any = None) -> torch.distributions.Distribution:
         if not isinstance(logits, tuple):
@@ -280,7 +272,7 @@ class RolloutLearner(BasePolicy):
         """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
         return cast("torch.distributions.Distribution", self(batch.batch, batch.state).dist)
 
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         """Add values, returns, advantages and log-probabilities to a roll-out.
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
@@ -301,7 +293,7 @@ class RolloutLearner(BasePolicy):
                 rollout.logp_old = torch.cat([log_prob_of(self.dist(part), part.act) for part in parts])
         return rollout
 
-    def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
+    def update(self, sample_size: int | None, buffer: ReplayBuffer | None, **kwargs: Any) -> TrainingStats:
         """Learn from one roll-out; see :meth:`BasePolicy.update`.
 
         :param sample_size: see :meth:`BasePolicy.update`; 0 for the whole buffer.
@@ -315,14 +307,7 @@ class RolloutLearner(BasePolicy):
         finally:
             self._buffer = self._indices = None
 
-    def learn(
-        self,
-        batch: "RolloutBatchProtocol",
-        batch_size: int | None,
-        repeat: int,
-        *args: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-        **kwargs: Any,  # noqa: ARG002
-    ) -> Any:
+    def learn(self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:
         """Pass over a roll-out, with a gradient step for each minibatch.
 
         :param batch: the result of :meth:`process_fn`, of N rows.
@@ -332,7 +317,7 @@ class RolloutLearner(BasePolicy):
         return self.stats_class(**self.summaries_of_passes(batch, batch_size, repeat))
 
     def summaries_of_passes(
-        self, batch: "RolloutBatchProtocol", batch_size: int | None, repeat: int
+        self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int
     ) -> dict[str, SequenceSummaryStats]:
         """Pass over a roll-out; see :meth:`learn`.
 
@@ -381,7 +366,7 @@ class RolloutLearner(BasePolicy):
                 batch[name] = to_torch(value, dtype, self._device)
         return batch
 
-    def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+    def _compute_returns(self, rollout: Any, buffer: ReplayBuffer, indices: Index) -> Any:
         """Add ``v_s``, ``returns`` and ``adv``, tensors ``[B]``. Subclasses may override it."""
         with torch.no_grad():
             parts = [*self._parts(len(indices))]

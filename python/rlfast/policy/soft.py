@@ -1,11 +1,12 @@
 """The base class of soft actor-critic and its variants: an actor that is a normal distribution squashed by tanh."""
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import torch
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.policy.actor_critic import ActorCriticLearner, ExploringOptions
 from rlfast.policy.components.batches import as_batch, info_of
@@ -14,9 +15,6 @@ from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
 from rlfast.policy.components.temperature import Alpha, AutoAlpha, OfTemperature, make_alpha
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import NormalChooser
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
 
 
 class SoftOptions(ExploringOptions, total=False):
@@ -62,10 +60,10 @@ class SoftLearner(ActorCriticLearner):
 
     def forward(  # type: ignore[override]
         self,
-        batch: "ObsBatchProtocol",
+        batch: ObsBatchProtocol,
         state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistLogProbBatchProtocol":
+        **kwargs: Any,
+    ) -> DistLogProbBatchProtocol:
         """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
 
         :param batch: a batch with ``obs`` and ``info``.
@@ -80,7 +78,7 @@ class SoftLearner(ActorCriticLearner):
         noise = torch.zeros_like(mean) if zero else self.draw_normal(tuple(mean.shape), mean.dtype, mean.device)
         act, log_prob_B = dist.with_log_prob(noise)
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
-        return cast("DistLogProbBatchProtocol", wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
+        return cast(DistLogProbBatchProtocol, wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
 
     def _make_chooser(self) -> Chooser:
         return NormalChooser(self, self._act_shape, squashed=True)
@@ -100,11 +98,7 @@ class SoftLearner(ActorCriticLearner):
         return act.reshape(len(act), *self._act_shape), log_prob_B
 
     def _sample_of_forward(
-        self,
-        obs: Any,
-        noise: torch.Tensor,  # noqa: ARG002 (forward draws its own)
-        state: Any = None,
-        batch: Any = None,
+        self, obs: Any, noise: torch.Tensor, state: Any = None, batch: Any = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the actions of an overridden :meth:`forward`; see :meth:`sample`."""
         result = self(as_batch(obs) if batch is None else batch, state)

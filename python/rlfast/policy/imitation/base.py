@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, cast
+from typing import Any, ClassVar, Literal, TypeVar, Unpack, cast
 
 import gymnasium as gym
 import torch
@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.batches import info_of
@@ -18,9 +19,6 @@ from rlfast.policy.native.continuous import ContinuousChooser
 from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -87,12 +85,7 @@ class ImitationPolicy(ReplayLearner):
         self.actor = actor
         self.optim = make_optimizer(optim, actor.parameters())
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "ModelOutputBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> ModelOutputBatchProtocol:
         """Choose actions: the actor's, or the likeliest of discrete ones; ``batch.obs.mask`` is true for legal ones.
 
         :param batch: a batch with ``obs`` and ``info``.
@@ -105,7 +98,7 @@ class ImitationPolicy(ReplayLearner):
             act = legal_values(logits, action_mask(batch.obs)).argmax(dim=1)
         else:
             act = logits.reshape(len(logits), *(self.action_space.shape or ()))
-        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden}))
+        return cast(ModelOutputBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden}))
 
     def _make_chooser(self) -> Chooser:
         if self.action_type == "discrete":

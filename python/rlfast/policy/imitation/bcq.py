@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
+from typing import Any, Literal, TypeVar, Unpack, cast
 
 import torch
 from gymnasium.spaces import Box
@@ -7,6 +7,7 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol
 from rlfast.functional.offline import autoencoder_loss, softened_minimum
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.network_checks import check_networks
@@ -16,9 +17,6 @@ from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_a
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.net.continuous import VAE
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -118,7 +116,7 @@ class BCQPolicy(ReplayLearner):
         """The network that moves actions."""
         return self.actor_perturbation
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> ActBatchProtocol:
         """Choose the action of the greatest value by the first critic, among ``forward_sampled_times`` for each row.
 
         :return: ``act``, an array ``[B, ...]``.
@@ -129,7 +127,7 @@ class BCQPolicy(ReplayLearner):
         best_B = self.critic(many, act).reshape(len(obs), -1).argmax(dim=1)
         chosen = act.reshape(len(obs), self.forward_sampled_times, -1)[torch.arange(len(obs)), best_B]
         act_BA = chosen.reshape(len(obs), *(self.action_space.shape or ())).detach().cpu().numpy()
-        return cast("ActBatchProtocol", wrap({"act": act_BA}))
+        return cast(ActBatchProtocol, wrap({"act": act_BA}))
 
     def _draw(self, rows: int) -> torch.Tensor:
         return self.draw_normal((rows, self.vae.latent_dim), dtype_of(self.actor_perturbation), self._device)

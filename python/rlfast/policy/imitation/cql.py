@@ -1,12 +1,12 @@
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import numpy as np
 import torch
 from torch import nn
 
-from rlfast.data import Batch, to_numpy, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_numpy, to_torch
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import soft_value
 from rlfast.functional.offline import conservative_gap
@@ -26,9 +26,6 @@ from rlfast.utils.arguments.validation import (
     validate_arguments,
 )
 from rlfast.utils.optim import OptionalOptimizer, descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
 
 
 @dataclass(kw_only=True)
@@ -149,7 +146,7 @@ class CQLPolicy(SoftLearner):
         uniform = uniform * (self.max_action - self.min_action) + self.min_action
         return (*first, uniform, self.draw_noise(many), self.draw_noise(many))
 
-    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw nothing: the noise of the targets' actions is drawn with the others."""
         return ()
 
@@ -239,10 +236,7 @@ class CQLPolicy(SoftLearner):
         return loss_B.mean(), log_prob_B[:, None]
 
     def _imitation_loss_of_forward(
-        self,
-        obs: Any,
-        act_data: torch.Tensor,
-        noise: torch.Tensor,  # noqa: ARG002 (forward draws its own)
+        self, obs: Any, act_data: torch.Tensor, noise: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of an overridden :meth:`forward`; see :meth:`calc_imitation_loss`."""
         result = self(as_batch(obs))
@@ -303,7 +297,7 @@ class CQLPolicy(SoftLearner):
 
     # -- calibration ---------------------------------------------------------------------------------------------------
 
-    def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
+    def process_buffer(self, buffer: ReplayBuffer) -> ReplayBuffer:
         """Add, if the policy is calibrated, the column ``calibration_returns``, the return from each row on, and
         ``has_calibration_return``, which is True.
 

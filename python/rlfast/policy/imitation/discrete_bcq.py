@@ -1,12 +1,13 @@
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
+from typing import Any, ClassVar, Self, TypeVar, Unpack, cast
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.types import ImitationBatchProtocol, ObsBatchProtocol
 from rlfast.functional.losses import huber_loss, td_error
 from rlfast.functional.offline import likely_actions
 from rlfast.policy.components.action_masks import action_mask, legal_values
@@ -19,10 +20,6 @@ from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ImitationBatchProtocol, ObsBatchProtocol
-
 
 float_info = torch.finfo(torch.float32)
 INF = float_info.max
@@ -117,10 +114,10 @@ class DiscreteBCQPolicy(QLearner):
 
     def forward(  # type: ignore[override]
         self,
-        batch: "ObsBatchProtocol",
+        batch: ObsBatchProtocol,
         state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (for other policies)
-    ) -> "ImitationBatchProtocol":
+        **kwargs: Any,
+    ) -> ImitationBatchProtocol:
         """Choose the actions with the greatest values among those that are likely in the data.
 
         :return: ``act``, int64 ``[B]``; ``q_value`` and ``imitation_logits``, ``[B, actions]``; ``state``.
@@ -129,7 +126,7 @@ class DiscreteBCQPolicy(QLearner):
         logits_BA = network_output(self.imitator, batch.obs, batch.info, state)[0]
         act = self._best_likely(q_BA, logits_BA, batch.obs)
         fields = {"act": act, "q_value": q_BA, "imitation_logits": logits_BA}
-        return cast("ImitationBatchProtocol", wrap(fields | {"state": None if hidden is None else parse(hidden)}))
+        return cast(ImitationBatchProtocol, wrap(fields | {"state": None if hidden is None else parse(hidden)}))
 
     def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: Any) -> torch.Tensor:
         """Return the actions with the greatest values among those that are likely in the data (equation 17)."""
@@ -159,7 +156,7 @@ class DiscreteBCQPolicy(QLearner):
         result = self(as_batch(obs) if batch is None else batch, state)
         return result.q_value, result.imitation_logits
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]`` (equation 18)."""
         q_BA = network_output(self.network("model_old"), obs_next, {}, state)[0]
         return output_of_actions(q_BA, self.likely_actions(obs_next, state))

@@ -1,11 +1,12 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, cast
+from typing import Any, ClassVar, Literal, TypeVar, Unpack, cast
 
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 from rlfast.functional.distributions import Categorical
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.functional.offline import conservative_gap, regression_weight
@@ -26,9 +27,6 @@ from rlfast.utils.arguments.validation import (
 )
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 from rlfast.utils.warning import warn_user
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -125,12 +123,7 @@ class DiscreteCRRPolicy(ReplayLearner):
         """Return whether the next gradient step ends with a copy to the target networks."""
         return self._target and self._iter % self._freq == self._freq - 1
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> DistBatchProtocol:
         """Choose actions: at random, or the likeliest in evaluation mode with ``deterministic_eval``.
 
         :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
@@ -140,7 +133,7 @@ class DiscreteCRRPolicy(ReplayLearner):
         dist = Categorical(logits)
         greedy = self.deterministic_eval and not self.training
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
-        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+        return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
     def _make_chooser(self) -> Chooser:
         return ClockChooser(self, Categorical)
@@ -159,7 +152,7 @@ class DiscreteCRRPolicy(ReplayLearner):
         """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
         return self(as_batch(obs) if batch is None else batch, state).dist
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the expected value of the observation after the last reward, ``[B]``, by the target networks."""
         logits = self.actor_old(obs_next, state=state, info={})[0]
         probs_BA = Categorical(legal_logits(logits, action_mask(obs_next))).probs

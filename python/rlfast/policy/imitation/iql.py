@@ -1,10 +1,11 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import torch
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.functional.offline import expectile_loss, exponential_weight
@@ -19,9 +20,6 @@ from rlfast.policy.native.continuous import NormalChooser
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import PositiveFloat, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -93,7 +91,7 @@ class IQLPolicy(ActorCriticLearner):
         self.expectile, self.temperature, self.max_weight = expectile, temperature, max_weight
         self.deterministic_eval = deterministic_eval
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "DistBatchProtocol":  # type: ignore[override]  # noqa: ARG002
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> DistBatchProtocol:  # type: ignore[override]
         """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
 
         :return: ``act``, ``[B, *shape]``; ``dist``; ``logits``, means and deviations, ``[2, B, size]``; ``state``.
@@ -103,7 +101,7 @@ class IQLPolicy(ActorCriticLearner):
         greedy = self.deterministic_eval and not self.training
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
-        return cast("DistBatchProtocol", wrap({**fields, "dist": dist}))
+        return cast(DistBatchProtocol, wrap({**fields, "dist": dist}))
 
     def _make_chooser(self) -> Chooser:
         return NormalChooser(self, self._act_shape)

@@ -79,11 +79,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         return int(self.model.action_per_branch)  # type: ignore[arg-type]
 
     def forward(
-        self,
-        batch: Any,
-        state: Any = None,
-        model: Literal["model", "model_old"] = "model",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        self, batch: Any, state: Any = None, model: Literal["model", "model_old"] = "model", **kwargs: Any
     ) -> Any:
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
@@ -97,7 +93,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         drawn = self.random_choices(np.shape(act), batch.obs)
         return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``, the mean over branches (equation 6)."""
         target_BDA = self.values(obs_next, state, model=self.lagged)
         online_BDA = self.values(obs_next, state) if self.is_double and self.model_old is not None else target_BDA

@@ -94,7 +94,7 @@ class C51Policy(QLearner):
             ExpectationChooser(self, ("max_action_num",), atoms=len(self.support), values="support")
         )
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the probabilities of the returns after the last reward, ``[B, N]``."""
         prob_BAN = self.values(obs_next, state, model=self.lagged)
         if self.is_double and self.model_old is not None:

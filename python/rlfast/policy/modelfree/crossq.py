@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -11,9 +11,6 @@ from rlfast.policy.soft import SoftLearner, SoftOptions
 from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 from rlfast.utils.torch_utils import torch_train_mode
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)

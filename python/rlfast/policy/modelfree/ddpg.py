@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -11,9 +11,6 @@ from rlfast.policy.components.network_checks import check_networks, check_stretc
 from rlfast.policy.critics import check_single, q_values
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)
@@ -73,7 +70,7 @@ class DDPGPolicy(ActorCriticLearner):
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
         self.actor_old, self.critic_old = self.lagged_copy(self.actor), self.lagged_copy(critic)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``, by the target networks."""
         return q_values(self.critic_old, obs_next, self.act(obs_next, state, model="actor_old"))
 

@@ -1,11 +1,12 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, cast
+from typing import Any, ClassVar, TypeVar, Unpack, cast
 
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 from rlfast.functional.distributions import Categorical
 from rlfast.policy.components.action_masks import action_mask, legal_logits
 from rlfast.policy.components.batches import as_batch, info_of
@@ -19,9 +20,6 @@ from rlfast.policy.q_learner import output_of_actions
 from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -118,12 +116,7 @@ class DiscreteSACPolicy(ReplayLearner):
         if isinstance(self.temperature, AutoAlpha):
             self.alpha_optim = self.temperature.optim
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> DistBatchProtocol:
         """Choose actions: at random, or the likeliest in evaluation mode; ``batch.obs.mask`` is true for legal ones.
 
         :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
@@ -133,7 +126,7 @@ class DiscreteSACPolicy(ReplayLearner):
         dist = Categorical(logits)
         greedy = self.deterministic_eval and not self.training
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
-        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+        return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
     def _make_chooser(self) -> Chooser:
         return ClockChooser(self, Categorical)
@@ -152,7 +145,7 @@ class DiscreteSACPolicy(ReplayLearner):
         """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
         return self(as_batch(obs) if batch is None else batch, state).dist
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]`` (equation 10)."""
         dist = self.dist(obs_next, state)
         q_BA = torch.minimum(self.critic_old(obs_next), self.critic2_old(obs_next))

@@ -56,7 +56,7 @@ class DQNPolicy(QLearner):
     stats_class = DQNTrainingStats
     learns_from_sequences = True
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``."""
         q_BA = self.values(obs_next, state, model=self.lagged)
         if not self.is_double:

@@ -102,7 +102,7 @@ class FQFPolicy(QLearner):
         state: Any = None,
         model: Literal["model", "model_old"] = "model",
         fractions: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        **kwargs: Any,
     ) -> Any:
         """Choose the actions of the greatest expected return; see :meth:`QLearner.forward`.
 
@@ -125,7 +125,7 @@ class FQFPolicy(QLearner):
         width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
         return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # algorithm 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N]``, at the levels of the trained network."""
         online = target = self.quantiles(obs_next, state)
         if self.model_old is not None:

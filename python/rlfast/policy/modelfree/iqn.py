@@ -87,11 +87,7 @@ class IQNPolicy(QLearner):
         )
 
     def forward(
-        self,
-        batch: Any,
-        state: Any = None,
-        model: Literal["model", "model_old"] = "model",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        self, batch: Any, state: Any = None, model: Literal["model", "model_old"] = "model", **kwargs: Any
     ) -> Any:
         """Choose the actions of the greatest mean quantile; see :meth:`QLearner.forward`.
 
@@ -157,7 +153,7 @@ class IQNPolicy(QLearner):
     def _quantiles_of_forward(
         self,
         obs: Any,
-        levels_BN: torch.Tensor,  # noqa: ARG002 (forward draws them)
+        levels_BN: torch.Tensor,
         state: Any = None,
         batch: Any = None,
         model: Literal["model", "model_old"] = "model",

@@ -1,12 +1,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import torch
 from torch import nn
 from torch.distributions import Distribution
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional import normalize
 from rlfast.functional.losses import policy_gradient_loss, value_loss
 from rlfast.functional.natural_gradient import NaturalStep
@@ -18,10 +20,6 @@ from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
 from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
 from rlfast.utils.net._shared import separate_features
 from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import RolloutBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -102,7 +100,7 @@ class NPGPolicy(RolloutLearner):
         taken = {id(parameter) for parameter in actor.parameters()}
         return [parameter for parameter in critic.parameters() if id(parameter) not in taken]
 
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         """Prepare a roll-out, and normalize its advantages; see :meth:`RolloutLearner.process_fn`."""
         rollout = super().process_fn(batch, buffer, indices)
         if self.norm_adv:

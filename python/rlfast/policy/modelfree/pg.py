@@ -1,9 +1,10 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy.base import TrainingStats
@@ -12,10 +13,6 @@ from rlfast.policy.components.returns import Index
 from rlfast.policy.rollout import Minibatch, RolloutLearner, TDistFn
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-
 
 TDistributionFunction: TypeAlias = TDistFn
 TDistFnContinuous: TypeAlias = TDistFn
@@ -63,7 +60,7 @@ class PGPolicy(RolloutLearner):
     has_critic = False
     refused_options = ("critic", "gae_lambda", "max_batchsize")
 
-    def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+    def _compute_returns(self, rollout: Any, buffer: ReplayBuffer, indices: Index) -> Any:
         """Add ``returns``, ``[B]``: Monte Carlo sums, of which those of other episodes are the baseline."""
         mean, deviation = float(self.ret_rms.mean), float(np.sqrt(self.ret_rms.var + self._eps))
         after = np.full(len(indices), mean)

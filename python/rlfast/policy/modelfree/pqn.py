@@ -1,10 +1,12 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import torch
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional.losses import max_value, squared_loss, td_error
 from rlfast.policy.base import LearnsFrom, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
@@ -15,10 +17,6 @@ from rlfast.policy.q_learner import DQNOptions, QLearner
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import RolloutBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -79,11 +77,11 @@ class PQNPolicy(QLearner):
         """Roll-outs: the algorithm has no replay."""
         return "rollouts"
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the values of the observations after each reward, ``[B]``."""
         return max_value(legal_values(self.values(obs_next, state), action_mask(obs_next)))
 
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         r"""Add the :math:`Q(\lambda)` returns of a roll-out, ``[B]`` (algorithm 1).
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
@@ -102,7 +100,7 @@ class PQNPolicy(QLearner):
         rollout.returns = torch.as_tensor(returns, dtype=values.dtype, device=values.device)
         return rollout
 
-    def learn(self, batch: Any, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def learn(self, batch: Any, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:
         """Do a gradient step for each minibatch, in several passes over a roll-out.
 
         :param batch: the result of :meth:`process_fn`, of N rows.

@@ -82,7 +82,7 @@ class QRDQNPolicy(QLearner):
             ExpectationChooser(self, ("max_action_num",), atoms=self.num_quantiles, values=None)
         )
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the quantiles of the return after the last reward, ``[B, N]`` (algorithm 1)."""
         quantile_BAN = self.values(obs_next, state, model=self.lagged)
         if self.is_double and self.model_old is not None:

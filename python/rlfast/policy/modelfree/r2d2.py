@@ -89,7 +89,7 @@ class R2D2Policy(QLearner):
         )
         self.eta, self.rescaling, self.max_grad_norm = eta, rescaling, max_grad_norm
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, in the scale of rewards, ``[N]``."""
         q_NA = self.compute_q_value(self.values(obs_next, state, model=self.lagged), action_mask(obs_next))
         act_N = self.greedy_actions(obs_next, state) if self.is_double else q_NA.argmax(dim=1)

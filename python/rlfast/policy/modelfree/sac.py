@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -10,9 +10,6 @@ from rlfast.policy.modelfree.ddpg import DDPGPolicy
 from rlfast.policy.replay import Losses, Sample
 from rlfast.policy.soft import SoftLearner, SoftOptions
 from rlfast.utils.optim import OptionalOptimizer, descend
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)

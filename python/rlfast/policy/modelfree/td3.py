@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Required, TypeVar, Unpack
+from typing import Any, Literal, Required, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -14,9 +14,6 @@ from rlfast.policy.modelfree.ddpg import DDPGPolicy
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)

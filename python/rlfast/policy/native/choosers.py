@@ -95,7 +95,7 @@ class Chooser:
         """
         return None
 
-    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:  # noqa: ARG002 (for random choices)
+    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
         """Draw the random numbers of the next choices, which the next calls of :meth:`choose` use as well.
 
         :param steps: vector steps.

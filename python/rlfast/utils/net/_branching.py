@@ -61,12 +61,7 @@ class BranchingNet(NetBase[TRecurrentState]):
         )
         self.to(device)
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
-    ) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the values.
 
         :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.

@@ -160,10 +160,7 @@ class Recurrent(NetBase[TRecurrentState]):
         self.to(device)
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: State | None = None,
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, state: State | None = None, **kwargs: Any
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Compute the output after the last step.
 

@@ -80,11 +80,7 @@ class NatureCNN(NetBase):
         self.to(device)
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 

@@ -127,12 +127,7 @@ class Net(NetBase[TRecurrentState]):
             self.output_dim = self.Q.output_dim
         self.to(device)
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
-    ) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.
@@ -192,7 +187,7 @@ class RandomActor(BaseActor):
         """Whether the action space is ``Discrete``."""
         return isinstance(self.action_space, spaces.Discrete)
 
-    def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[NDArray[Any], Any]:  # noqa: ARG002
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[NDArray[Any], Any]:
         """Return actions or probabilities.
 
         :param obs: ``[batch, ...]``; only the batch size is used.

@@ -54,10 +54,7 @@ class Actor(BaseActor):
         self.max_action = max_action
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None
     ) -> tuple[torch.Tensor, Any]:
         """Compute actions.
 
@@ -132,10 +129,7 @@ class Critic(CriticBase):
         )
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        act: NDArray[Any] | torch.Tensor | None = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, act: NDArray[Any] | torch.Tensor | None = None, info: Any = None
     ) -> torch.Tensor:
         """Compute values.
 
@@ -198,10 +192,7 @@ class ActorProb(BaseActor):
         self._unbounded = unbounded
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
         """Compute the distribution of actions.
 
@@ -252,10 +243,7 @@ class RecurrentActorProb(Placed):
         self.to(device)
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: State | None = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, state: State | None = None, info: Any = None
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], dict[str, torch.Tensor]]:
         """Compute the distribution of actions after the last step.
 
@@ -295,10 +283,7 @@ class RecurrentCritic(Placed):
         self.to(device)
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        act: NDArray[Any] | torch.Tensor | None = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, act: NDArray[Any] | torch.Tensor | None = None, info: Any = None
     ) -> torch.Tensor:
         """Compute values after the last step.
 

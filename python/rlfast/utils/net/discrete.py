@@ -71,10 +71,7 @@ class Actor(BaseActor):
         self.softmax_output = softmax_output
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
@@ -207,7 +204,7 @@ class IntrinsicCuriosityModule(Placed):
         s1: NDArray[Any] | torch.Tensor,
         act: NDArray[Any] | torch.Tensor,
         s2: NDArray[Any] | torch.Tensor,
-        **kwargs: Any,  # noqa: ARG002 (Tianshou's signature)
+        **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the prediction error of the features, and predict the actions.
 
