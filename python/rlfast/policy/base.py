@@ -105,8 +105,7 @@ class BasePolicy(nn.Module, ABC):
         "_maps_by_space": Shortcut(("map_action", "map_action_inverse"), "_maps_itself"),
     }
     """What a class does quicker, as long as it does not override certain methods; see :mod:`.shortcuts`."""
-    refused_options: ClassVar[tuple[str, ...]] = ()
-    """Options of base classes that the algorithm does not take."""
+    _refused_options: ClassVar[frozenset[str]] = frozenset()  # arguments of base classes that the algorithm lacks
     _learns_by_own_methods: ClassVar[bool] = True
     _maps_by_space: ClassVar[bool] = True
     _maps_itself: ClassVar[bool] = False
@@ -121,7 +120,7 @@ class BasePolicy(nn.Module, ABC):
         cls._learns_by_own_methods = not overrides(cls, _LEARNED_THROUGH, "gradient_step")
         if "__init__" in vars(cls):
             cls.__init__ = training_state.records_initial_values(cls.__init__)  # type: ignore[method-assign]
-        cls.__signature__ = full_signature(cls)  # type: ignore[attr-defined]
+        cls.__signature__, cls._refused_options = full_signature(cls)  # type: ignore[attr-defined]
 
     @training_state.records_initial_values
     def __init__(

@@ -16,10 +16,10 @@ from rlfast.data.random_actions import random_legal
 from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
-from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.memory.sequences import Sequences, at_steps
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.replay import ReplayLearner, ReplayOptions
 from rlfast.utils.arguments.checks import ArgumentError
@@ -46,6 +46,11 @@ class DQNOptions(QOptions, total=False):
     discount_factor: float
     estimation_step: int
     target_update_freq: int
+
+
+def greedy_actions_of(result: Any) -> torch.Tensor:
+    """Return the actions that ``forward`` chose as a tensor, int64 ``[B]``."""
+    return cast("torch.Tensor", to_torch(result.act, torch.int64)).flatten()
 
 
 class QLearner(ReplayLearner):
@@ -77,11 +82,8 @@ class QLearner(ReplayLearner):
     counts_from_zero = True
     takes: ClassVar[tuple[type[gym.Space[Any]], ...]] = (Discrete,)
     """Action spaces that are taken."""
-    refused_options: ClassVar[tuple[str, ...]] = ("action_scaling", "action_bound_method")
     shortcuts: ClassVar[Shortcuts] = {
         "_make_chooser": Shortcut(("compute_q_value",), "_no_chooser"),
-        "values": Shortcut(("__call__", "forward"), "_values_of_forward"),
-        "greedy_actions": Shortcut(("__call__", "forward"), "_greedy_actions_of_forward"),
     }
 
     @validate_arguments
@@ -268,6 +270,7 @@ class QLearner(ReplayLearner):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
+    @instead_of_forward(lambda result: result.logits)
     def values(
         self, obs: Any, state: Any = None, batch: Any = None, model: Literal["model", "model_old"] = "model"
     ) -> torch.Tensor:
@@ -281,13 +284,7 @@ class QLearner(ReplayLearner):
         """
         return network_output(self.network(model), obs, info_of(batch), state)[0]
 
-    def _values_of_forward(
-        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["model", "model_old"] = "model"
-    ) -> torch.Tensor:
-        """Return the ``logits`` of an overridden :meth:`forward`; see :meth:`values`."""
-        options = {} if model == "model" else {"model": model}
-        return cast("torch.Tensor", self(as_batch(obs) if batch is None else batch, state, **options).logits)
-
+    @instead_of_forward(greedy_actions_of)
     def greedy_actions(self, obs: Any, state: Any = None) -> torch.Tensor:
         """Return the actions with the greatest values by the trained network, ``[B]``.
 
@@ -295,11 +292,6 @@ class QLearner(ReplayLearner):
         :param state: hidden state before them.
         """
         return self.compute_q_value(self.values(obs, state), action_mask(obs)).argmax(dim=1)
-
-    def _greedy_actions_of_forward(self, obs: Any, state: Any = None) -> torch.Tensor:
-        """Return the actions of an overridden :meth:`forward`; see :meth:`greedy_actions`."""
-        act = self(as_batch(obs), state).act
-        return cast("torch.Tensor", to_torch(act, torch.int64, self._device)).flatten()
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
         """Return stored actions as int64 ``[B]``."""

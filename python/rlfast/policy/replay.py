@@ -123,6 +123,7 @@ class ReplayLearner(BasePolicy):
     """The share of the largest error in the priority of a sequence, in [0, 1]."""
     rew_norm: bool = False
     """Passed to :meth:`compute_nstep_return`, which refuses True."""
+    _targets: tuple[tuple[str, str], ...] = ()  # names of target networks and of the trained ones
 
     def __init__(
         self,
@@ -205,6 +206,24 @@ class ReplayLearner(BasePolicy):
     def is_due(self) -> bool:
         """Return ``sample.is_due`` of the next gradient step: whether it includes the periodic part."""
         return True
+
+    def add_targets(self, *names: str, suffix: str = "_old") -> None:
+        """Make target networks, which :meth:`update_targets` moves towards the trained ones.
+
+        :param names: attributes with trained networks.
+        :param suffix: what the names of their target networks end with. Default: ``"_old"``.
+        """
+        self._targets = tuple((f"{name}{suffix}", name) for name in names)
+        for target, name in self._targets:
+            setattr(self, target, self.lagged_copy(getattr(self, name)))
+
+    def update_targets(self, tau: float) -> None:
+        """Move the networks of :meth:`add_targets` a step towards the trained ones; see :meth:`soft_update`.
+
+        :param tau: size of the step, in [0, 1].
+        """
+        for target, name in self._targets:
+            self.soft_update(getattr(self, target), getattr(self, name), tau)
 
     @property
     def acting_network(self) -> nn.Module:

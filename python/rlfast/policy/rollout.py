@@ -22,7 +22,7 @@ from rlfast.policy.components.memory.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, summaries_of
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.returns import check_indices
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.native.choosers import Chooser, ClockChooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils import RunningMeanStd
@@ -59,21 +59,31 @@ class Minibatch(NamedTuple):
     """The same rows as a ``Batch`` for ``forward``, with ``info``; None within a graph."""
 
 
-class RolloutOptions(PolicyOptions, total=False):
-    """The arguments of :class:`RolloutLearner`, which its algorithms pass on."""
+class ActorOptions(PolicyOptions, total=False):
+    """The arguments of :class:`RolloutLearner` that all its algorithms pass on."""
 
     actor: Required[nn.Module]
-    critic: nn.Module
     optim: Required[OptionalOptimizer]
     dist_fn: Required[TDistFn]
     action_space: Required[gym.Space[Any]]
     action_scaling: bool
     action_bound_method: Literal["clip", "tanh"] | None
     discount_factor: float
-    gae_lambda: float
-    max_batchsize: int
     reward_normalization: bool
     deterministic_eval: bool
+
+
+class CriticOptions(ActorOptions, total=False):
+    """The arguments of algorithms with a critic."""
+
+    critic: Required[nn.Module]
+    gae_lambda: float
+    max_batchsize: int
+
+
+class RolloutOptions(CriticOptions, total=False):
+    """The arguments of algorithms with a critic that can be compiled."""
+
     compile: bool
 
 
@@ -125,7 +135,6 @@ class RolloutLearner(BasePolicy):
     """Whether there is a critic."""
     shortcuts: ClassVar[Shortcuts] = {
         "_make_chooser": Shortcut(("_dist",), "_no_chooser"),
-        "dist": Shortcut(("__call__", "forward"), "_dist_of_forward"),
     }
     recompute_adv: bool = False
     """Whether advantages are computed again before each pass."""
@@ -260,6 +269,7 @@ class RolloutLearner(BasePolicy):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
+    @instead_of_forward(lambda result: result.dist)
     def dist(self, batch: Minibatch) -> torch.distributions.Distribution:
         """Return the distribution over actions at the observations of a minibatch, by the present weights.
 
@@ -267,10 +277,6 @@ class RolloutLearner(BasePolicy):
         """
         info = info_of(batch.batch)
         return self._dist(self.actor(batch.obs, state=batch.state, info=info)[0], batch.mask)
-
-    def _dist_of_forward(self, batch: Minibatch) -> torch.distributions.Distribution:
-        """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
-        return cast("torch.distributions.Distribution", self(batch.batch, batch.state).dist)
 
     def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         """Add values, returns, advantages and log-probabilities to a roll-out.

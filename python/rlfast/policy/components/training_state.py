@@ -176,7 +176,7 @@ def records_initial_values(construct: Callable[..., None]) -> Callable[..., None
     @wraps(construct)
     def init(policy: Any, /, *args: Any, **kwargs: Any) -> None:
         outermost = "_initial_values" not in vars(policy)
-        for name in kwargs.keys() & {*type(policy).refused_options} if outermost else ():
+        for name in kwargs.keys() & policy._refused_options if outermost else ():  # noqa: SLF001 (of every policy)
             raise TypeError(f"{type(policy).__name__}.__init__() got an unexpected keyword argument {name!r}")
         vars(policy).setdefault("_initial_values", {})
         construct(policy, *args, **kwargs)

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar, Unpack, cast
+from typing import Any, Literal, TypeVar, Unpack, cast
 
 import gymnasium as gym
 import torch
@@ -13,7 +13,7 @@ from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import ContinuousChooser
 from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
@@ -58,7 +58,6 @@ class ImitationPolicy(ReplayLearner):
     learns_from_rewards = False
     learns_log_probs = True
     counts_from_zero = True
-    shortcuts: ClassVar[Shortcuts] = {"output": Shortcut(("__call__", "forward"), "_output_of_forward")}
 
     def __init__(
         self,
@@ -105,6 +104,7 @@ class ImitationPolicy(ReplayLearner):
             return Chooser(self)
         return ContinuousChooser(self, self.action_space.shape or ())
 
+    @instead_of_forward(lambda result: result.act if result.act.is_floating_point() else result.logits)
     def output(self, sample: Sample) -> torch.Tensor:
         """Return the output of the actor: actions, or unnormalized log-probabilities of discrete ones.
 
@@ -112,11 +112,6 @@ class ImitationPolicy(ReplayLearner):
         """
         info = info_of(sample.batch)
         return cast("torch.Tensor", self.actor(inner_obs(sample.obs), state=sample.state, info=info)[0])
-
-    def _output_of_forward(self, sample: Sample) -> torch.Tensor:
-        """Return the result of an overridden :meth:`forward`; see :meth:`output`."""
-        result = self(sample.batch, sample.state)
-        return cast("torch.Tensor", result.logits if self.action_type == "discrete" else result.act)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, None]:
         """Do one gradient step on the distance from the actions of the data, which need no priorities."""

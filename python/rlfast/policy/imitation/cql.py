@@ -10,9 +10,8 @@ from rlfast.data import Batch, ReplayBuffer, to_numpy, to_torch
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import soft_value
 from rlfast.functional.offline import conservative_gap
-from rlfast.policy.components.batches import as_batch
 from rlfast.policy.components.memory.sequences import actor_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import FORWARD, Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.critics import q_values, twin_critics
 from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
 from rlfast.policy.replay import Losses, Sample
@@ -87,10 +86,7 @@ class CQLPolicy(SoftLearner):
 
     stats_class = CQLTrainingStats
     learns_from_returns = False  # targets are made by the actor after its step
-    shortcuts: ClassVar[Shortcuts] = {
-        "_sample_many": Shortcut(("__call__", "forward"), "_sample_many_of_forward"),
-        "calc_imitation_loss": Shortcut(("__call__", "forward"), "_imitation_loss_of_forward"),
-    }
+    shortcuts: ClassVar[Shortcuts] = {"_sample_many": Shortcut(FORWARD, "_sample_many_of_forward")}
 
     @validate_arguments
     def __init__(
@@ -122,7 +118,7 @@ class CQLPolicy(SoftLearner):
         super().__init__(**options)
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("critic", "critic2")
         self.cql_temperature, self.cql_weight, self.clip_grad = temperature, cql_weight, clip_grad
         self.with_lagrange, self.lagrange_threshold = with_lagrange, lagrange_threshold
         self.device = device
@@ -189,11 +185,6 @@ class CQLPolicy(SoftLearner):
         self.sync_weight()
         return losses, ((errors[0] + errors[1]) / 2).detach()
 
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)
-        self.soft_update(self.critic2_old, self.critic2, self.tau)
-
     # -- parts of the losses -------------------------------------------------------------------------------------------
 
     def actor_pred(self, obs: Any, noise: torch.Tensor, *, repeats: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
@@ -230,19 +221,15 @@ class CQLPolicy(SoftLearner):
         :param obs: observations.
         :param act_data: the actions of the data, ``[B, ...]``.
         """
-        dist = SquashedNormal(*actor_output(self.actor, obs, None, {}))
-        log_prob_B = dist.with_log_prob(noise)[1]
+        dist, log_prob_B = self._dist_and_log_prob(obs, noise)
         loss_B = self.temperature.value * log_prob_B - dist.log_prob(act_data.flatten(1).to(log_prob_B.dtype))
         return loss_B.mean(), log_prob_B[:, None]
 
-    def _imitation_loss_of_forward(
-        self, obs: Any, act_data: torch.Tensor, noise: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss of an overridden :meth:`forward`; see :meth:`calc_imitation_loss`."""
-        result = self(as_batch(obs))
-        log_prob_B = result.log_prob.flatten()
-        loss_B = self.temperature.value * log_prob_B - result.dist.log_prob(act_data.flatten(1).to(log_prob_B.dtype))
-        return loss_B.mean(), log_prob_B[:, None]
+    @instead_of_forward(lambda result: (result.dist, result.log_prob.flatten()))
+    def _dist_and_log_prob(self, obs: Any, noise: torch.Tensor) -> tuple[SquashedNormal, torch.Tensor]:
+        """Return the distribution of actions, and log-probabilities of random ones, ``[B]``."""
+        dist = SquashedNormal(*actor_output(self.actor, obs, None, {}))
+        return dist, dist.with_log_prob(noise)[1]
 
     def sampled_values(self, sample: Sample, *draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values of sampled actions less their log-probabilities, by each critic, ``[B, 3 n]`` (appendix F).

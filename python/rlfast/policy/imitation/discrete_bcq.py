@@ -1,6 +1,6 @@
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 import torch
 from torch import nn
@@ -11,11 +11,11 @@ from rlfast.data.types import ImitationBatchProtocol, ObsBatchProtocol
 from rlfast.functional.losses import huber_loss, td_error
 from rlfast.functional.offline import likely_actions
 from rlfast.policy.components.action_masks import action_mask, legal_values
-from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
-from rlfast.policy.q_learner import QLearner, QOptions, network_output, output_of_actions
+from rlfast.policy.q_learner import QLearner, QOptions, greedy_actions_of, network_output, output_of_actions
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
@@ -68,10 +68,6 @@ class DiscreteBCQPolicy(QLearner):
     """
 
     stats_class = DiscreteBCQTrainingStats
-    shortcuts: ClassVar[Shortcuts] = {
-        "outputs": Shortcut(("__call__", "forward"), "_outputs_of_forward"),
-        "likely_actions": Shortcut(("__call__", "forward"), "_greedy_actions_of_forward"),
-    }
 
     @validate_arguments
     def __init__(
@@ -133,6 +129,7 @@ class DiscreteBCQPolicy(QLearner):
         likely_BA = likely_actions(legal_values(logits_BA, action_mask(obs)), math.exp(self._log_tau))
         return q_BA.masked_fill(~likely_BA, -torch.inf).argmax(dim=1)
 
+    @instead_of_forward(greedy_actions_of)
     def likely_actions(self, obs: Any, state: Any = None) -> torch.Tensor:
         """Return the actions that the trained networks choose, ``[B]``; see :meth:`forward`.
 
@@ -141,6 +138,7 @@ class DiscreteBCQPolicy(QLearner):
         """
         return self._best_likely(*self.outputs(obs, state), obs)
 
+    @instead_of_forward(lambda result: (result.q_value, result.imitation_logits))
     def outputs(self, obs: Any, state: Any = None, batch: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values and logits of imitation, ``[B, actions]`` each.
 
@@ -150,11 +148,6 @@ class DiscreteBCQPolicy(QLearner):
         """
         info = info_of(batch)
         return network_output(self.model, obs, info, state)[0], network_output(self.imitator, obs, info, state)[0]
-
-    def _outputs_of_forward(self, obs: Any, state: Any = None, batch: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the result of an overridden :meth:`forward`; see :meth:`outputs`."""
-        result = self(as_batch(obs) if batch is None else batch, state)
-        return result.q_value, result.imitation_logits
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]`` (equation 18)."""

@@ -4,24 +4,16 @@ from typing import Any, Self, TypeVar, Unpack
 import torch
 from torch import nn
 
-from rlfast.policy.base import TrainingStats
 from rlfast.policy.critics import check_ensemble, ensemble_values
 from rlfast.policy.replay import Losses, Sample
-from rlfast.policy.soft import SoftLearner, SoftOptions
+from rlfast.policy.soft import EnsembleTrainingStats, SoftLearner, SoftOptions
 from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 
 @dataclass(kw_only=True)
-class DroQTrainingStats(TrainingStats):
+class DroQTrainingStats(EnsembleTrainingStats):
     """The statistics of one update of DroQ: losses before their steps, and the temperature after its own."""
-
-    actor_loss: float
-    """Of the newest step of the actor; 0 before the first."""
-    critic_loss: float
-    alpha: float | None = None
-    alpha_loss: float | None = None
-    """Of its newest step; None before the first, and for a fixed temperature."""
 
 
 TDroQTrainingStats = TypeVar("TDroQTrainingStats", bound=DroQTrainingStats)
@@ -78,7 +70,7 @@ class DroQPolicy(SoftLearner):
         check_ensemble(critic)
         super().__init__(**options)
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
-        self.critic_old = self.lagged_copy(critic)
+        self.add_targets("critic")
         self.critic_old.train()
         self.actor_delay = actor_delay
         self._last_losses["actor_loss"] = 0.0
@@ -116,7 +108,3 @@ class DroQPolicy(SoftLearner):
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
         return losses, error_MB.detach().mean(dim=0)
-
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)

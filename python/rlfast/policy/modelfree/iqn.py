@@ -1,6 +1,6 @@
 import inspect
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 import torch
 from numpy.typing import NDArray
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
-from rlfast.policy.components.batches import as_batch, info_of
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
@@ -63,7 +63,6 @@ class IQNPolicy(QLearner):
     """
 
     stats_class = IQNTrainingStats
-    shortcuts: ClassVar[Shortcuts] = {"quantiles": Shortcut(("__call__", "forward"), "_quantiles_of_forward")}
 
     def __init__(
         self,
@@ -130,6 +129,7 @@ class IQNPolicy(QLearner):
         descend(loss, self.optim)
         return {"loss": loss.detach()}, error_B
 
+    @instead_of_forward(lambda result: (result.logits, result.taus))
     def quantiles(
         self,
         obs: Any,
@@ -149,18 +149,6 @@ class IQNPolicy(QLearner):
         info = info_of(batch)
         outputs: tuple[torch.Tensor, torch.Tensor] = self._network_output(model, obs, state, info, levels_BN)[0]
         return outputs
-
-    def _quantiles_of_forward(
-        self,
-        obs: Any,
-        levels_BN: torch.Tensor,
-        state: Any = None,
-        batch: Any = None,
-        model: Literal["model", "model_old"] = "model",
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the result of an overridden :meth:`forward`; see :meth:`quantiles`."""
-        result = self(as_batch(obs) if batch is None else batch, state, model=model)
-        return result.logits, result.taus
 
     def state_after(self, obs: Any, state: Any) -> Any:
         """Return the hidden state after an observation, from the state before it."""

@@ -16,7 +16,7 @@ from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.components.returns import Index
 from rlfast.policy.modelfree.a2c import A2CPolicy
-from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
+from rlfast.policy.rollout import CriticOptions, Minibatch, RolloutLearner
 from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
 from rlfast.utils.net._shared import separate_features
 from rlfast.utils.optim import descend
@@ -37,7 +37,7 @@ class NPGTrainingStats(TrainingStats):
 TNPGTrainingStats = TypeVar("TNPGTrainingStats", bound=NPGTrainingStats)
 
 
-class NPGOptions(RolloutOptions, total=False):
+class NPGOptions(CriticOptions, total=False):
     """The arguments of :class:`NPGPolicy`."""
 
     optim_critic_iters: int
@@ -79,7 +79,6 @@ class NPGPolicy(RolloutLearner):
     columns: ClassVar[tuple[str, ...]] = ("act", "adv", "returns")
     damping = 0.1
     """Added to the diagonal of the Fisher matrix, which is singular if some parameters have no effect on any row."""
-    refused_options = ("compile",)
 
     @validate_arguments
     def __init__(
@@ -88,7 +87,7 @@ class NPGPolicy(RolloutLearner):
         optim_critic_iters: PositiveInt = 5,
         actor_step_size: FiniteFloat = 0.5,
         advantage_normalization: bool = True,
-        **options: Unpack[RolloutOptions],
+        **options: Unpack[CriticOptions],
     ) -> None:
         super().__init__(**options)
         self.optim_critic_iters, self.actor_step_size = optim_critic_iters, actor_step_size

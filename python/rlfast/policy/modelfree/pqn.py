@@ -1,7 +1,9 @@
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, Required, Unpack
 
 import torch
+from gymnasium.spaces import Discrete
+from torch import nn
 
 from rlfast.data import ReplayBuffer
 from rlfast.data.batch.batch import wrap
@@ -13,10 +15,10 @@ from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, rows_of, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
-from rlfast.policy.q_learner import DQNOptions, QLearner
-from rlfast.policy.replay import Losses, Sample
+from rlfast.policy.q_learner import QLearner
+from rlfast.policy.replay import Losses, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import descend
+from rlfast.utils.optim import OptionalOptimizer, descend
 
 
 @dataclass(kw_only=True)
@@ -24,6 +26,15 @@ class PQNTrainingStats(TrainingStats):
     """Statistics of the gradient steps on one roll-out, before each step."""
 
     loss: SequenceSummaryStats
+
+
+class PQNOptions(ReplayOptions, total=False):
+    """The arguments of :class:`~rlfast.policy.q_learner.QLearner` that apply to :class:`PQNPolicy`."""
+
+    model: Required[nn.Module]
+    optim: Required[OptionalOptimizer]
+    action_space: Required[Discrete]
+    discount_factor: float
 
 
 class PQNPolicy(QLearner):
@@ -55,10 +66,6 @@ class PQNPolicy(QLearner):
     """
 
     stats_class = PQNTrainingStats
-    refused_options = (
-        *QLearner.refused_options,
-        *("estimation_step", "target_update_freq", "reward_normalization", "is_double", "clip_loss_grad"),
-    )
 
     @validate_arguments
     def __init__(
@@ -67,7 +74,7 @@ class PQNPolicy(QLearner):
         q_lambda: UnitFloat = 0.65,
         max_batchsize: PositiveInt = 256,
         max_grad_norm: NonNegativeFloat | None = 10.0,
-        **options: Unpack[DQNOptions],
+        **options: Unpack[PQNOptions],
     ) -> None:
         super().__init__(**options)
         self.q_lambda, self.max_batchsize, self.max_grad_norm = q_lambda, max_batchsize, max_grad_norm

@@ -84,7 +84,7 @@ class REDQPolicy(SoftLearner):
         check_ensemble(critic, ensemble_size)
         super().__init__(**options)
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
-        self.critic_old = self.lagged_copy(critic)
+        self.add_targets("critic")
         self.ensemble_size, self.subset_size = ensemble_size, subset_size
         self.actor_delay, self.target_mode = actor_delay, target_mode
         self._last_losses["actor_loss"] = 0.0
@@ -128,7 +128,3 @@ class REDQPolicy(SoftLearner):
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
         return losses, error_MB.detach().mean(dim=0)
-
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)

@@ -98,10 +98,9 @@ class TD3Policy(ActorCriticLearner):
     ) -> None:
         super().__init__(exploration_noise=exploration_noise, **options)
         check_stretching(self.actor, action_scaling=self.action_scaling)
-        self.actor_old = self.lagged_copy(self.actor)
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("actor", "critic", "critic2")
         self.policy_noise, self.noise_clip = policy_noise, noise_clip
         self.update_actor_freq = update_actor_freq
 
@@ -146,23 +145,3 @@ class TD3Policy(ActorCriticLearner):
         :param sample: the sample.
         """
         return -q_values(self.critic, sample.obs, self.act(sample.obs, sample.state, sample.batch)).mean()
-
-    @staticmethod
-    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Do one gradient step for a critic towards the returns (algorithm 1).
-
-        :param batch: the sample.
-        :param critic: the critic.
-        :param optimizer: its optimizer.
-        :return: the errors, value minus return, ``[B]``, and the loss before the step.
-        """
-        error_B = q_values(critic, batch.obs, batch.act) - batch.returns.flatten()
-        critic_loss = (getattr(batch, "weight", 1.0) * error_B.square()).mean()
-        descend(critic_loss, optimizer)
-        return error_B.detach(), critic_loss.detach()
-
-    def sync_weight(self) -> None:
-        """Move the target networks a step towards the trained ones."""
-        self.soft_update(self.actor_old, self.actor, self.tau)
-        self.soft_update(self.critic_old, self.critic, self.tau)
-        self.soft_update(self.critic2_old, self.critic2, self.tau)

@@ -5,23 +5,16 @@ import torch
 from torch import nn
 
 from rlfast.functional.losses import quantile_huber
-from rlfast.policy.base import TrainingStats
 from rlfast.policy.critics import check_ensemble, ensemble_values
 from rlfast.policy.replay import Losses, Sample
-from rlfast.policy.soft import SoftLearner, SoftOptions
+from rlfast.policy.soft import EnsembleTrainingStats, SoftLearner, SoftOptions
 from rlfast.utils.arguments.validation import NonNegativeInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 
 @dataclass(kw_only=True)
-class TQCTrainingStats(TrainingStats):
+class TQCTrainingStats(EnsembleTrainingStats):
     """The statistics of one update of TQC: losses before their steps, and the temperature after its own."""
-
-    actor_loss: float
-    critic_loss: float
-    alpha: float | None = None
-    alpha_loss: float | None = None
-    """Of its newest step; None before the first, and for a fixed temperature."""
 
 
 TTQCTrainingStats = TypeVar("TTQCTrainingStats", bound=TQCTrainingStats)
@@ -76,7 +69,7 @@ class TQCPolicy(SoftLearner):
         check_ensemble(critic)
         super().__init__(**options)
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
-        self.critic_old = self.lagged_copy(critic)
+        self.add_targets("critic")
         self.top_quantiles_to_drop_per_net = top_quantiles_to_drop_per_net
         self._check_quantiles(getattr(critic, "output_dim", top_quantiles_to_drop_per_net + 1))
 
@@ -109,7 +102,7 @@ class TQCPolicy(SoftLearner):
         losses = {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss.detach()}
         losses |= self.temperature.descend(log_prob_B)
         losses["alpha"] = self.temperature.value.reshape(())
-        self.soft_update(self.critic_old, self.critic, self.tau)
+        self.sync_weight()
         return losses, error_B
 
     @staticmethod
