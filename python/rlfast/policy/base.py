@@ -628,6 +628,11 @@ class BasePolicy(nn.Module, ABC):
         :return: a function like ``update``.
         :raises ValueError: for a recurrent network, an unknown optimizer, or an overridden method of the algorithm.
         """
+        if not self._learns_by_own_methods:
+            raise ValueError(
+                f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} overrides "
+                "forward, _target_q or _mse_optimizer: leave compile at False"
+            )
         check_compilable(*networks)
         return CompiledUpdate(update, self._all_optimizers)
 

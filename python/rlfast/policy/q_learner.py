@@ -293,6 +293,17 @@ class QLearner(ReplayLearner):
         """
         return self.compute_q_value(self.values(obs, state), action_mask(obs)).argmax(dim=1)
 
+    def next_actions(self, obs_next: Any, state: Any, output: torch.Tensor) -> torch.Tensor:
+        """Return the actions whose values are the targets, ``[B]`` (arXiv:1509.06461, equation 4).
+
+        :param obs_next: the next observations.
+        :param state: hidden state before them.
+        :param output: that of :attr:`lagged` for them; with ``is_double``, the trained network chooses the actions.
+        """
+        if self.is_double and self.model_old is not None:
+            return self.greedy_actions(obs_next, state)
+        return self.compute_q_value(output, action_mask(obs_next)).argmax(dim=1)
+
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
         """Return stored actions as int64 ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()

@@ -152,14 +152,9 @@ class ReplayLearner(BasePolicy):
     def completed(self) -> None:
         """Compile the update, if ``compile`` is True.
 
-        :raises ValueError: see :meth:`BasePolicy.compiled`; or a method of the algorithm is overridden.
+        :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         if self._compiled is not None:
-            if not self._learns_by_own_methods:
-                raise ValueError(
-                    f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} overrides "
-                    "forward, _target_q or _mse_optimizer: leave compile at False"
-                )
             self._compiled = self.compiled(self._whole_update, self)
 
     @property

@@ -184,14 +184,9 @@ class RolloutLearner(BasePolicy):
     def completed(self) -> None:
         """Compile the gradient step, if ``compile`` is True.
 
-        :raises ValueError: see :meth:`BasePolicy.compiled`; or ``forward`` is overridden.
+        :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         if self._compiled is not None:
-            if not self._learns_by_own_methods:
-                raise ValueError(
-                    f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} overrides "
-                    "forward: leave compile at False"
-                )
             self._compiled = self.compiled(self.gradient_step, *self._networks)
 
     @property

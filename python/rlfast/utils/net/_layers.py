@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the default is Any, so that subclasses need not name the ty
 else:
     TRecurrentState = TypeVar("TRecurrentState")
 
+ArrayOrTensor: TypeAlias = NDArray[Any] | torch.Tensor
 ModuleType: TypeAlias = type[nn.Module]
 ArgsType: TypeAlias = tuple[Any, ...] | dict[str, Any] | Sequence[tuple[Any, ...]] | Sequence[dict[str, Any]]
 TActionShape: TypeAlias = Sequence[int] | int | np.int64 | NDArray[np.integer[Any]]
@@ -193,7 +194,7 @@ class MLP(Placed):
         if device is not None:
             self.to(device)
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor) -> torch.Tensor:
         """Compute the output.
 
         :param obs: an array or tensor ``[batch, ...]`` of any dtype; converted to the dtype and device of the
@@ -243,7 +244,7 @@ class NetBase(Placed, ABC, Generic[TRecurrentState]):
     """The interface of the networks of policies. ``NetBase[T]`` names the type of the hidden state."""
 
     @abstractmethod
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the output and the next hidden state.
 
         :param obs: ``[batch, ...]``.

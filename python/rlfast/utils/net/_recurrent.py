@@ -4,11 +4,11 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.arguments.checks import bounded_count
 from rlfast.utils.net._layers import (
+    ArrayOrTensor,
     NetBase,
     TActionShape,
     TRecurrentState,
@@ -160,7 +160,7 @@ class Recurrent(NetBase[TRecurrentState]):
         self.to(device)
 
     def forward(
-        self, obs: NDArray[Any] | torch.Tensor, state: State | None = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: State | None = None, **kwargs: Any
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Compute the output after the last step.
 

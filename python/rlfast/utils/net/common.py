@@ -12,6 +12,7 @@ from rlfast.utils.net._dict_state import get_dict_state_decorator
 from rlfast.utils.net._layers import (
     MLP,
     ArgsType,
+    ArrayOrTensor,
     ModuleType,
     NetBase,
     Placed,
@@ -127,7 +128,7 @@ class Net(NetBase[TRecurrentState]):
             self.output_dim = self.Q.output_dim
         self.to(device)
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.
@@ -238,7 +239,7 @@ class DataParallelNet(nn.Module):
         super().__init__()
         self.net = nn.DataParallel(net)
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(self, obs: ArrayOrTensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Compute the output of the network.
 
         :param obs: an array or tensor ``[batch, ...]``; moved to the first device, in the dtype of the parameters.

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from rlfast._core import BatchBase
-from rlfast.utils.net._layers import Placed, without_mask
+from rlfast.utils.net._layers import ArrayOrTensor, Placed, without_mask
 from rlfast.utils.net._quantile import (
     CosineEmbeddingNetwork,
     Critic,
@@ -70,9 +69,7 @@ class Actor(BaseActor):
         self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
         self.softmax_output = softmax_output
 
-    def forward(
-        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None
-    ) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: Any = None, info: Any = None) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -200,11 +197,7 @@ class IntrinsicCuriosityModule(Placed):
         self.action_dim = action_dim
 
     def forward(
-        self,
-        s1: NDArray[Any] | torch.Tensor,
-        act: NDArray[Any] | torch.Tensor,
-        s2: NDArray[Any] | torch.Tensor,
-        **kwargs: Any,
+        self, s1: ArrayOrTensor, act: ArrayOrTensor, s2: ArrayOrTensor, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the prediction error of the features, and predict the actions.
 
