@@ -93,7 +93,7 @@ class ActorCriticLearner(ReplayLearner):
         *,
         actor: nn.Module,
         actor_optim: OptionalOptimizer,
-        action_space: Any,
+        action_space: object,
         tau: UnitFloat = 0.005,
         gamma: UnitFloat = 0.99,
         estimation_step: PositiveInt = 1,
@@ -131,7 +131,7 @@ class ActorCriticLearner(ReplayLearner):
     def forward(
         self,
         batch: ObsBatchProtocol,
-        state: Any = None,
+        state: object = None,
         model: Literal["actor", "actor_old"] = "actor",
         **kwargs: Any,
     ) -> ActStateBatchProtocol:
@@ -151,7 +151,7 @@ class ActorCriticLearner(ReplayLearner):
 
     @instead_of_forward(lambda result: result.act)
     def act(
-        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"
+        self, obs: object, state: object = None, batch: object = None, model: Literal["actor", "actor_old"] = "actor"
     ) -> torch.Tensor:
         """Return the actions of an actor, ``[B, *shape]``.
 
@@ -173,7 +173,7 @@ class ActorCriticLearner(ReplayLearner):
         check_function("exploration_noise", noise, optional=True)
         self._exploration_noise = noise
 
-    def exploration_noise(self, act: Any, batch: Any) -> Any:
+    def exploration_noise(self, act: object, batch: object) -> Any:
         """Return actions with the exploration noise, if any.
 
         :param act: ``[B, *shape]``; not changed.
@@ -214,7 +214,7 @@ class ActorCriticLearner(ReplayLearner):
         """Move the target networks a step towards the trained ones."""
         self.update_targets(self.tau)
 
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+    def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as tensors of the actor's dtype."""
         return cast("torch.Tensor", to_torch(act, self._dtype, device))
 

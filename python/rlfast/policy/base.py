@@ -171,7 +171,7 @@ class BasePolicy(nn.Module, ABC):
             check_scheduler(value)
         super().__setattr__(name, value)
 
-    def __class_getitem__(cls, _: Any) -> type[Self]:
+    def __class_getitem__(cls, _: object) -> type[Self]:
         """Return the class itself, for ``BasePolicy[MyStats]`` in annotations."""
         return cls
 
@@ -290,7 +290,9 @@ class BasePolicy(nn.Module, ABC):
 
     # -- one action ----------------------------------------------------------------------------------------------------
 
-    def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:
+    def compute_action(
+        self, obs: object, info: Mapping[str, Any] | None = None, state: object = None
+    ) -> NDArray[Any] | int:
         """Choose the action for one observation of one environment.
 
         :param obs: the observation as the environment returns it: a number, an array or a dict.
@@ -308,7 +310,7 @@ class BasePolicy(nn.Module, ABC):
         return self._computed_action(obs, info, state)
 
     @torch.no_grad()
-    def _computed_action(self, obs: Any, info: Mapping[str, Any] | None, state: Any) -> NDArray[Any] | int:
+    def _computed_action(self, obs: object, info: Mapping[str, Any] | None, state: object) -> NDArray[Any] | int:
         batch: Any = Batch(obs=[obs], info=[info] if info else {})
         with running_statistics(self):
             act = self.map_action(self(batch, state).act)[0]

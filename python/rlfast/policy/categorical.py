@@ -52,7 +52,7 @@ class CategoricalLearner(ReplayLearner):
         self.actor = actor
         self.deterministic_eval = deterministic_eval
 
-    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> DistBatchProtocol:
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> DistBatchProtocol:
         """Choose actions at random, or the likeliest in evaluation mode with ``deterministic_eval``.
 
         :param batch: a batch with ``obs`` and ``info``; ``obs.mask``, ``[B, actions]``, is True for legal actions.
@@ -70,7 +70,7 @@ class CategoricalLearner(ReplayLearner):
         return ClockChooser(self, Categorical)
 
     @instead_of_forward(lambda result: result.dist)
-    def dist(self, obs: Any, state: Any = None, batch: Any = None) -> Categorical:
+    def dist(self, obs: object, state: object = None, batch: object = None) -> Categorical:
         """Return the distribution over actions at observations.
 
         :param obs: observations.
@@ -80,7 +80,7 @@ class CategoricalLearner(ReplayLearner):
         logits = self.actor(obs, state=state, info=info_of(batch))[0]
         return Categorical(legal_logits(logits, action_mask(obs)))
 
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+    def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as indices, ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
 

@@ -14,7 +14,7 @@ from rlfast.utils.net.ensemble import ensemble_size_of, members_of
 from rlfast.utils.optim import OptionalOptimizer, clone_optimizer, descend, make_optimizer
 
 
-def q_values(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+def q_values(critic: nn.Module, obs: object, act: torch.Tensor) -> torch.Tensor:
     """Return the values of actions, ``[B]``.
 
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
@@ -25,7 +25,7 @@ def q_values(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
 
 
 def critic_step(
-    critic: nn.Module, optim: Any, sample: Any, returns_B: torch.Tensor
+    critic: nn.Module, optim: object, sample: Any, returns_B: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Do one gradient step on the mean squared error of a critic, weighted in prioritized replay.
 
@@ -97,7 +97,7 @@ def check_ensemble(critic: nn.Module, size: int | None = None) -> None:
 
 
 def ensemble_values(
-    critic: nn.Module, obs: Any, act: torch.Tensor, members: torch.Tensor | None = None
+    critic: nn.Module, obs: object, act: torch.Tensor, members: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return the values of actions by the members of an ensemble, ``[m, B]``, or ``[m, B, N]`` of N values each.
 

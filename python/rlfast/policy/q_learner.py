@@ -167,7 +167,7 @@ class QLearner(ReplayLearner):
     def forward(
         self,
         batch: ObsBatchProtocol,
-        state: Any = None,
+        state: object = None,
         model: Literal["model", "model_old"] = "model",
         **kwargs: Any,
     ) -> ModelOutputBatchProtocol:
@@ -272,7 +272,7 @@ class QLearner(ReplayLearner):
 
     @instead_of_forward(lambda result: result.logits)
     def values(
-        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["model", "model_old"] = "model"
+        self, obs: object, state: object = None, batch: object = None, model: Literal["model", "model_old"] = "model"
     ) -> torch.Tensor:
         """Return the output of a network for observations.
 
@@ -285,7 +285,7 @@ class QLearner(ReplayLearner):
         return network_output(self.network(model), obs, info_of(batch), state)[0]
 
     @instead_of_forward(greedy_actions_of)
-    def greedy_actions(self, obs: Any, state: Any = None) -> torch.Tensor:
+    def greedy_actions(self, obs: object, state: object = None) -> torch.Tensor:
         """Return the actions with the greatest values by the trained network, ``[B]``.
 
         :param obs: observations.
@@ -293,7 +293,7 @@ class QLearner(ReplayLearner):
         """
         return self.compute_q_value(self.values(obs, state), action_mask(obs)).argmax(dim=1)
 
-    def next_actions(self, obs_next: Any, state: Any, output: torch.Tensor) -> torch.Tensor:
+    def next_actions(self, obs_next: object, state: object, output: torch.Tensor) -> torch.Tensor:
         """Return the actions whose values are the targets, ``[B]`` (arXiv:1509.06461, equation 4).
 
         :param obs_next: the next observations.
@@ -304,16 +304,16 @@ class QLearner(ReplayLearner):
             return self.greedy_actions(obs_next, state)
         return self.compute_q_value(output, action_mask(obs_next)).argmax(dim=1)
 
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+    def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as int64 ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
 
-    def state_after(self, obs: Any, state: Any) -> Any:
+    def state_after(self, obs: object, state: object) -> Any:
         """Return the hidden state after observations, from the one before them."""
         return network_output(self.model, obs, {}, state)[1]
 
 
-def network_output(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
+def network_output(network: nn.Module, obs: object, info: object, state: object = None) -> tuple[torch.Tensor, Any]:
     """Return the output of a network for observations, without their mask, and its next hidden state.
 
     :param network: called as ``network(obs, state=..., info=...)``.

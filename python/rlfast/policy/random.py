@@ -32,7 +32,7 @@ class RandomPolicy(BasePolicy):
 
     counts_from_zero = True
 
-    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> ActBatchProtocol:
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         mask, sizes, size = action_mask(batch.obs), sizes_of(self.action_space), len(batch.obs)
         if mask is not None and sizes and mask.size == size * sum(sizes):
             act = random_legal(self.rng, mask.reshape(size, -1), sizes).reshape(size, *(self.action_space.shape or ()))

@@ -164,7 +164,7 @@ class ReplayLearner(BasePolicy):
 
     # -- methods that an algorithm defines -----------------------------------------------------------------------------
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward. It is called without gradients, and only where
         samples have ``returns``.
 
@@ -225,7 +225,7 @@ class ReplayLearner(BasePolicy):
         """The network that chooses actions; its device is that of the learner."""
         return cast("nn.Module", self.actor)
 
-    def state_after(self, obs: Any, state: Any) -> Any:
+    def state_after(self, obs: object, state: object) -> Any:
         """Return the hidden state after observations.
 
         :param obs: observations.
@@ -233,14 +233,14 @@ class ReplayLearner(BasePolicy):
         """
         return self.acting_network(obs, state=state, info={})[1]
 
-    def inputs(self, obs: Any) -> Any:
+    def inputs(self, obs: object) -> Any:
         """Return observations for :meth:`gradient_step`: as buffers return them, or tensors for a graph.
 
         :param obs: observations.
         """
         return obs if self._compiled is None or isinstance(obs, Sequences) else to_torch(obs, device=self._device)
 
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+    def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as a tensor for :meth:`gradient_step`.
 
         :param act: actions, ``[B, ...]``.

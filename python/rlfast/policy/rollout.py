@@ -213,7 +213,7 @@ class RolloutLearner(BasePolicy):
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> DistBatchProtocol:
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> DistBatchProtocol:
         """Choose actions at random, or by the mode in evaluation mode with ``deterministic_eval``.
 
         :param batch: a batch with ``obs`` and ``info``. If ``obs`` is a batch, ``obs.mask``, ``[B, actions]``, is True
@@ -229,7 +229,7 @@ class RolloutLearner(BasePolicy):
             logits = torch.stack(logits)
         return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def _dist(self, logits: Any, mask: Any = None) -> torch.distributions.Distribution:
+    def _dist(self, logits: object, mask: Any = None) -> torch.distributions.Distribution:
         if not isinstance(logits, tuple):
             dist = self.dist_fn(logits)
         else:

@@ -82,7 +82,7 @@ class SoftLearner(ActorCriticLearner):
     def forward(  # type: ignore[override]
         self,
         batch: ObsBatchProtocol,
-        state: Any = None,
+        state: object = None,
         **kwargs: Any,
     ) -> DistLogProbBatchProtocol:
         """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
@@ -106,7 +106,7 @@ class SoftLearner(ActorCriticLearner):
 
     @instead_of_forward(lambda result: (result.act, result.log_prob.flatten()))
     def sample(
-        self, obs: Any, noise: torch.Tensor, state: Any = None, batch: Any = None
+        self, obs: object, noise: torch.Tensor, state: object = None, batch: object = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return random actions, ``[B, *shape]``, also in evaluation mode, and their log-probabilities, ``[B]``.
 

@@ -180,7 +180,7 @@ def _floats(numbers: "NDArray[Any] | torch.Tensor") -> NDArray[np.floating]:
     return array if array.dtype in _FLOATS else array.astype(np.float64)
 
 
-def _is_column(sums: Any) -> bool:
+def _is_column(sums: object) -> bool:
     """Return whether ``sums`` is a float64 array with one sum for each row, as the engine takes it."""
     return isinstance(sums, np.ndarray) and sums.ndim == 1 and sums.dtype == np.float64
 

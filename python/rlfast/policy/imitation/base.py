@@ -84,7 +84,7 @@ class ImitationPolicy(ReplayLearner):
         self.actor = actor
         self.optim = make_optimizer(optim, actor.parameters())
 
-    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> ModelOutputBatchProtocol:
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ModelOutputBatchProtocol:
         """Choose actions: the actor's, or the likeliest of discrete ones; ``batch.obs.mask`` is true for legal ones.
 
         :param batch: a batch with ``obs`` and ``info``.

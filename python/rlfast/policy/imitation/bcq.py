@@ -118,7 +118,7 @@ class BCQPolicy(ReplayLearner):
         """The network that moves actions."""
         return self.actor_perturbation
 
-    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> ActBatchProtocol:
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         """Choose the action of the greatest value by the first critic, among ``forward_sampled_times`` for each row.
 
         :return: ``act``, an array ``[B, ...]``.
@@ -170,6 +170,6 @@ class BCQPolicy(ReplayLearner):
         """Move the target networks a step towards the trained ones."""
         self.update_targets(self.tau)
 
-    def inputs(self, obs: Any) -> Any:
+    def inputs(self, obs: object) -> Any:
         """Return observations as tensors."""
         return to_torch(obs, dtype_of(self.actor_perturbation), self._device)

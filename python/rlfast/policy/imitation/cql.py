@@ -187,7 +187,7 @@ class CQLPolicy(SoftLearner):
 
     # -- parts of the losses -------------------------------------------------------------------------------------------
 
-    def actor_pred(self, obs: Any, noise: torch.Tensor, *, repeats: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    def actor_pred(self, obs: object, noise: torch.Tensor, *, repeats: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
         """Return random actions, and their log-probabilities ``[N, 1]``.
 
         :param obs: observations, ``[B, ...]``.
@@ -197,22 +197,24 @@ class CQLPolicy(SoftLearner):
         act, log_prob_N = self.sample(obs, noise) if repeats == 1 else self._sample_many(obs, noise, repeats)
         return act.reshape(-1, *self._act_shape), log_prob_N.reshape(-1, 1)
 
-    def _sample_many(self, obs: Any, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _sample_many(self, obs: object, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return several actions at each observation, for all of which the actor is computed once."""
         mean, std = (one[:, None] for one in actor_output(self.actor, obs, None, {}))
         return SquashedNormal(mean, std).with_log_prob(noise.reshape(len(mean), repeats, -1))
 
-    def _sample_many_of_forward(self, obs: Any, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _sample_many_of_forward(
+        self, obs: object, noise: torch.Tensor, repeats: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         return self.sample(_repeated(obs, repeats), noise)
 
-    def calc_actor_loss(self, obs: Any, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def calc_actor_loss(self, obs: object, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of the actor, as of SAC, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`."""
         act, log_prob = self.actor_pred(obs, noise)
         q1_B, q2_B = self._values(obs, act)
         return -soft_value(q1_B, q2_B, log_prob.flatten(), self.temperature.value).mean(), log_prob
 
     def calc_imitation_loss(
-        self, obs: Any, act_data: torch.Tensor, noise: torch.Tensor
+        self, obs: object, act_data: torch.Tensor, noise: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         r"""Return the loss of an actor that imitates, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`.
 
@@ -226,7 +228,7 @@ class CQLPolicy(SoftLearner):
         return loss_B.mean(), log_prob_B[:, None]
 
     @instead_of_forward(lambda result: (result.dist, result.log_prob.flatten()))
-    def _dist_and_log_prob(self, obs: Any, noise: torch.Tensor) -> tuple[SquashedNormal, torch.Tensor]:
+    def _dist_and_log_prob(self, obs: object, noise: torch.Tensor) -> tuple[SquashedNormal, torch.Tensor]:
         """Return the distribution of actions, and log-probabilities of random ones, ``[B]``."""
         dist = SquashedNormal(*actor_output(self.actor, obs, None, {}))
         return dist, dist.with_log_prob(noise)[1]
@@ -249,7 +251,7 @@ class CQLPolicy(SoftLearner):
         q1_BN, q2_BN = (torch.cat([part[critic].reshape(-1, many) for part in parts], dim=1) for critic in (0, 1))
         return q1_BN, q2_BN
 
-    def calc_random_values(self, obs: Any, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def calc_random_values(self, obs: object, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values of uniform actions less their log-probability, by each critic, ``[N, 1]``.
 
         :param obs: observations, ``[N, ...]``.
@@ -277,7 +279,7 @@ class CQLPolicy(SoftLearner):
             q1_N, q2_N = torch.maximum(q1_N, lowest_N), torch.maximum(q2_N, lowest_N)
         return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob
 
-    def _values(self, obs: Any, act: torch.Tensor, *critics: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
+    def _values(self, obs: object, act: torch.Tensor, *critics: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the values of actions by two critics, the trained ones by default, ``[N]`` each."""
         first, second = critics or (self.critic, self.critic2)
         return q_values(first, obs, act), q_values(second, obs, act)
@@ -311,7 +313,7 @@ class CQLPolicy(SoftLearner):
             )
         return super().process_fn(batch, buffer, indices)
 
-    def inputs(self, obs: Any) -> Any:
+    def inputs(self, obs: object) -> Any:
         """Return observations as tensors."""
         return to_torch(obs, device=self._device)
 

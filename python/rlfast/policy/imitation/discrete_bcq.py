@@ -111,7 +111,7 @@ class DiscreteBCQPolicy(QLearner):
     def forward(  # type: ignore[override]
         self,
         batch: ObsBatchProtocol,
-        state: Any = None,
+        state: object = None,
         **kwargs: Any,
     ) -> ImitationBatchProtocol:
         """Choose the actions with the greatest values among those that are likely in the data.
@@ -124,13 +124,13 @@ class DiscreteBCQPolicy(QLearner):
         fields = {"act": act, "q_value": q_BA, "imitation_logits": logits_BA}
         return cast(ImitationBatchProtocol, wrap(fields | {"state": None if hidden is None else parse(hidden)}))
 
-    def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: Any) -> torch.Tensor:
+    def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: object) -> torch.Tensor:
         """Return the actions with the greatest values among those that are likely in the data (equation 17)."""
         likely_BA = likely_actions(legal_values(logits_BA, action_mask(obs)), math.exp(self._log_tau))
         return q_BA.masked_fill(~likely_BA, -torch.inf).argmax(dim=1)
 
     @instead_of_forward(greedy_actions_of)
-    def likely_actions(self, obs: Any, state: Any = None) -> torch.Tensor:
+    def likely_actions(self, obs: object, state: object = None) -> torch.Tensor:
         """Return the actions that the trained networks choose, ``[B]``; see :meth:`forward`.
 
         :param obs: observations.
@@ -139,7 +139,7 @@ class DiscreteBCQPolicy(QLearner):
         return self._best_likely(*self.outputs(obs, state), obs)
 
     @instead_of_forward(lambda result: (result.q_value, result.imitation_logits))
-    def outputs(self, obs: Any, state: Any = None, batch: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def outputs(self, obs: object, state: object = None, batch: object = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values and logits of imitation, ``[B, actions]`` each.
 
         :param obs: observations.
@@ -149,7 +149,7 @@ class DiscreteBCQPolicy(QLearner):
         info = info_of(batch)
         return network_output(self.model, obs, info, state)[0], network_output(self.imitator, obs, info, state)[0]
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]`` (equation 18)."""
         q_BA = network_output(self.network("model_old"), obs_next, {}, state)[0]
         return output_of_actions(q_BA, self.likely_actions(obs_next, state))

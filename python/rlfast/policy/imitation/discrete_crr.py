@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from gymnasium.spaces import Discrete
@@ -118,7 +118,7 @@ class DiscreteCRRPolicy(CategoricalLearner):
         """Return whether the next gradient step ends with a copy to the target networks."""
         return self._target and self._iter % self._freq == self._freq - 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the expected value of the observation after the last reward, ``[B]``, by the target networks."""
         logits = self.actor_old(obs_next, state=state, info={})[0]
         probs_BA = Categorical(legal_logits(logits, action_mask(obs_next))).probs

@@ -90,7 +90,7 @@ class IQLPolicy(ActorCriticLearner):
         self.expectile, self.temperature, self.max_weight = expectile, temperature, max_weight
         self.deterministic_eval = deterministic_eval
 
-    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> DistBatchProtocol:  # type: ignore[override]
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> DistBatchProtocol:  # type: ignore[override]
         """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
 
         :return: ``act``, ``[B, *shape]``; ``dist``; ``logits``, means and deviations, ``[2, B, size]``; ``state``.

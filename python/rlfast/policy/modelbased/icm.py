@@ -119,7 +119,7 @@ class ICMPolicy(BasePolicy):
         """What the wrapped policy learns from."""
         return self.policy.learns_from
 
-    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> ActBatchProtocol:
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         """Choose actions by the wrapped policy."""
         result: ActBatchProtocol = self.policy(batch, state, **kwargs)
         return result
@@ -170,7 +170,7 @@ class ICMPolicy(BasePolicy):
         error, act_hat = self.model(rows.obs, rows.act, rows.obs_next)
         return error, act_hat
 
-    def _surprise(self, rows: Any) -> NDArray[np.floating]:
+    def _surprise(self, rows: object) -> NDArray[np.floating]:
         """Return the scaled errors of rows, ``[B]``."""
         with torch.no_grad():
             error, _ = self._predict(rows)

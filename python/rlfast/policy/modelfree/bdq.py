@@ -94,7 +94,7 @@ class BranchingDQNPolicy(QLearner):
         """The number of choices in each dimension."""
         return int(self.model.action_per_branch)  # type: ignore[arg-type]
 
-    def legal_choices(self, obs: Any) -> Any:
+    def legal_choices(self, obs: object) -> Any:
         """Return which choices are legal, bool ``[B, D, choices]``, or ``[D, choices]`` for all rows; None if all are.
 
         :param obs: observations, with ``obs.mask``, ``[B, D, choices]``, if choices may be illegal.
@@ -134,7 +134,7 @@ class BranchingDQNPolicy(QLearner):
         drawn = random_legal(self.rng, np.broadcast_to(legal, (*np.shape(act), self.choices)))
         return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``, the mean over branches (equation 6)."""
         target_BDA = self.values(obs_next, state, model=self.lagged)
         online_BDA = self.values(obs_next, state) if self.is_double and self.model_old is not None else target_BDA

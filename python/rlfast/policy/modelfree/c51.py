@@ -94,7 +94,7 @@ class C51Policy(QLearner):
             ExpectationChooser(self, ("max_action_num",), atoms=len(self.support), values="support")
         )
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the probabilities of the returns after the last reward, ``[B, N]``."""
         prob_BAN = self.values(obs_next, state, model=self.lagged)
         return output_of_actions(prob_BAN, self.next_actions(obs_next, state, prob_BAN))

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -87,7 +87,7 @@ class CrossQPolicy(SoftLearner):
         """Return whether the actor and the temperature move in the next gradient step."""
         return self._iter % self.policy_delay == self.policy_delay - 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least soft value, ``[B]``, by running averages; gradient steps use those of the batch."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         return ensemble_values(self.critic, obs_next, act).amin(dim=0) - self.temperature.value * log_prob_B

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -70,7 +70,7 @@ class DDPGPolicy(ActorCriticLearner):
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
         self.add_targets("actor", "critic")
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``, by the target networks."""
         return q_values(self.critic_old, obs_next, self.act(obs_next, state, model="actor_old"))
 

@@ -107,7 +107,7 @@ class DiscreteSACPolicy(CategoricalLearner):
         if isinstance(self.temperature, AutoAlpha):
             self.alpha_optim = self.temperature.optim
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]`` (equation 10)."""
         dist = self.dist(obs_next, state)
         q_BA = torch.minimum(self.critic_old(obs_next), self.critic2_old(obs_next))

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -56,7 +56,7 @@ class DQNPolicy(QLearner):
     stats_class = DQNTrainingStats
     learns_from_sequences = True
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``."""
         q_BA = self.values(obs_next, state, model=self.lagged)
         if not self.is_double:

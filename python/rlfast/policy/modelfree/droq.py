@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -86,7 +86,7 @@ class DroQPolicy(SoftLearner):
         """Return whether the actor and the temperature move in the next gradient step."""
         return self._iter % self.actor_delay == self.actor_delay - 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least soft value by the target critics, ``[B]`` (line 6)."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         q_B = ensemble_values(self.critic_old, obs_next, act).amin(dim=0)

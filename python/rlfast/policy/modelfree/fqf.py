@@ -114,7 +114,7 @@ class FQFPolicy(QLearner):
         levels = Batch(levels._asdict()) if isinstance(levels, Fractions) else levels
         return wrap({"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": parse(hidden)})
 
-    def expected_returns(self, outputs: Any, obs: Any) -> torch.Tensor:
+    def expected_returns(self, outputs: Any, obs: object) -> torch.Tensor:
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``.
 
         :param outputs: what :meth:`quantiles` returned.
@@ -124,7 +124,7 @@ class FQFPolicy(QLearner):
         width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
         return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # algorithm 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N]``, at the levels of the trained network."""
         online = target = self.quantiles(obs_next, state)
         if self.model_old is not None:
@@ -157,10 +157,10 @@ class FQFPolicy(QLearner):
     @instead_of_forward(lambda result: (result.logits, result.fractions, result.quantiles_tau))
     def quantiles(
         self,
-        obs: Any,
-        state: Any = None,
-        batch: Any = None,
-        fractions: Any = None,
+        obs: object,
+        state: object = None,
+        batch: object = None,
+        fractions: object = None,
         model: Literal["model", "model_old"] = "model",
     ) -> Any:
         """Return quantiles by a network, ``[B, actions, N]``, their levels, and the quantiles between them.
@@ -173,12 +173,12 @@ class FQFPolicy(QLearner):
         """
         return self._network_output(model, obs, state, info_of(batch), fractions)[0]
 
-    def state_after(self, obs: Any, state: Any) -> Any:
+    def state_after(self, obs: object, state: object) -> Any:
         """Return the hidden state after an observation, from the state before it."""
         return self._network_output("model", obs, state, {}, None)[1]
 
     def _network_output(
-        self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any
+        self, model: Literal["model", "model_old"], obs: object, state: object, info: object, levels: object
     ) -> Any:
         given = {} if levels is None else {"fractions": levels}
         return self.network(model)(inner_obs(obs), propose_model=self.fraction_model, **given, state=state, info=info)

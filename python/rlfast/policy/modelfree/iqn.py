@@ -107,7 +107,7 @@ class IQNPolicy(QLearner):
         online = self._draw(rows, self.online_sample_size)
         return (online,) if self.model_old is None else (online, self._draw(rows, self.target_sample_size))
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N']``."""
         online = target = self.quantiles(obs_next, draws[0], state)[0]
         if self.model_old is not None:
@@ -132,10 +132,10 @@ class IQNPolicy(QLearner):
     @instead_of_forward(lambda result: (result.logits, result.taus))
     def quantiles(
         self,
-        obs: Any,
+        obs: object,
         levels_BN: torch.Tensor,
-        state: Any = None,
-        batch: Any = None,
+        state: object = None,
+        batch: object = None,
         model: Literal["model", "model_old"] = "model",
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return quantiles by a network, ``[B, actions, N]``, and their levels, ``[B, N]``.
@@ -155,7 +155,7 @@ class IQNPolicy(QLearner):
         return self._network_output("model", obs, state, {}, self._draw(len(obs), self.online_sample_size))[1]
 
     def _network_output(
-        self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels_BN: torch.Tensor
+        self, model: Literal["model", "model_old"], obs: object, state: object, info: object, levels_BN: torch.Tensor
     ) -> Any:
         given = {"taus": levels_BN} if self._gives_levels else {}  # others draw by themselves
         return self.network(model)(inner_obs(obs), sample_size=levels_BN.shape[1], state=state, info=info, **given)

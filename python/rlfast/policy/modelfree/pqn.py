@@ -84,7 +84,7 @@ class PQNPolicy(QLearner):
         """Roll-outs: the algorithm has no replay."""
         return "rollouts"
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the values of the observations after each reward, ``[B]``."""
         return max_value(legal_values(self.values(obs_next, state), action_mask(obs_next)))
 

@@ -82,7 +82,7 @@ class QRDQNPolicy(QLearner):
             ExpectationChooser(self, ("max_action_num",), atoms=self.num_quantiles, values=None)
         )
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the quantiles of the return after the last reward, ``[B, N]`` (algorithm 1)."""
         quantile_BAN = self.values(obs_next, state, model=self.lagged)
         return output_of_actions(quantile_BAN, self.next_actions(obs_next, state, quantile_BAN))

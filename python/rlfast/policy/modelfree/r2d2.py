@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Required, Unpack
+from typing import Required, Unpack
 
 import torch
 from gymnasium.spaces import Discrete
@@ -96,7 +96,7 @@ class R2D2Policy(QLearner):
         )
         self.eta, self.rescaling, self.max_grad_norm = eta, rescaling, max_grad_norm
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, in the scale of rewards, ``[N]``."""
         q_NA = self.compute_q_value(self.values(obs_next, state, model=self.lagged), action_mask(obs_next))
         act_N = self.greedy_actions(obs_next, state) if self.is_double else q_NA.argmax(dim=1)

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -104,7 +104,7 @@ class REDQPolicy(SoftLearner):
         members = torch.randperm(self.ensemble_size, generator=self._torch_rng)[: self.subset_size]
         return noise, members.to(self._device)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least soft value by M of the target critics, or the mean, ``[B]`` (line 6)."""
         noise, members = draws
         act, log_prob_B = self.sample(obs_next, noise, state)

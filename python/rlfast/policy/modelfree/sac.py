@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -77,7 +77,7 @@ class SACPolicy(SoftLearner):
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
         self.add_targets("critic", "critic2")
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the soft value of the observation after the last reward, ``[B]`` (equation 3)."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         q_B = torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))

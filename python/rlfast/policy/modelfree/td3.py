@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Literal, Required, TypeVar, Unpack
+from typing import Literal, Required, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -112,7 +112,7 @@ class TD3Policy(ActorCriticLearner):
         """Draw the noise that smooths the targets."""
         return (self.draw_normal((rows, *self._act_shape), self._dtype, self._device),)
 
-    def smoothed_actions(self, obs: Any, state: Any, noise: torch.Tensor) -> torch.Tensor:
+    def smoothed_actions(self, obs: object, state: object, noise: torch.Tensor) -> torch.Tensor:
         """Return actions of the target actor with noise (section 5.3), ``[B, *shape]``.
 
         :param obs: observations.
@@ -122,7 +122,7 @@ class TD3Policy(ActorCriticLearner):
         act = self.act(obs, state, model="actor_old")
         return smoothed_action(act, noise, self.policy_noise, self.noise_clip)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the smaller value of the observation after the last reward (equation 10), ``[B]``."""
         act = self.smoothed_actions(obs_next, state, *draws)
         return torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))

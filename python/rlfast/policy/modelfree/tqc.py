@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -73,7 +73,7 @@ class TQCPolicy(SoftLearner):
         self.top_quantiles_to_drop_per_net = top_quantiles_to_drop_per_net
         self._check_quantiles(getattr(critic, "output_dim", top_quantiles_to_drop_per_net + 1))
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the smallest soft quantiles by the target critics, ``[B, N(M - d)]`` (section 3)."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         z_BNM = self.quantiles(self.critic_old, obs_next, act).transpose(0, 1)
@@ -106,7 +106,7 @@ class TQCPolicy(SoftLearner):
         return losses, error_B
 
     @staticmethod
-    def quantiles(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+    def quantiles(critic: nn.Module, obs: object, act: torch.Tensor) -> torch.Tensor:
         """Return the quantiles of returns by all critics, ``[N, B, M]``.
 
         :param critic: the ensemble.

@@ -92,11 +92,11 @@ class AgentRows:
 
     # -- what algorithms call ------------------------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         rows = np.asarray(index, np.int64).reshape(-1)
         return self.transitions(self._buffer[rows], self.turns(rows))
 
-    def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+    def get(self, index: object, key: str, default_value: object = None, stack_num: int | None = None) -> Any:
         """Return one field of rows; see :meth:`rlfast.data.ReplayBuffer.get`."""
         rows = np.asarray(index, np.int64).reshape(-1)
         if key == "obs_next":
@@ -108,14 +108,14 @@ class AgentRows:
             return seen(value)
         return self.own_state(value) if key == "policy" else value
 
-    def next(self, index: Any) -> Index:
+    def next(self, index: object) -> Index:
         """Return the agent's next row in the episode; the row itself if there is none."""
         rows = np.array(index, np.int64).reshape(-1)
         after, is_later = self._after(self.turns(rows))
         rows[is_later] = after[is_later]
         return rows
 
-    def prev(self, index: Any) -> Index:
+    def prev(self, index: object) -> Index:
         """Return the agent's row before each row in the episode; the row itself if there is none."""
         rows = np.array(index, np.int64).reshape(-1)
         before, place = rows.copy(), np.arange(len(rows))
@@ -177,7 +177,7 @@ class AgentRows:
 
     # -- parts of rows -------------------------------------------------------------------------------------------------
 
-    def own_state(self, policy: Any) -> Any:
+    def own_state(self, policy: object) -> Any:
         """Replace the hidden states of all agents by that of this one, in what policies have stored."""
         if not isinstance(policy, Batch) or "hidden_state" not in policy:
             return policy
@@ -237,7 +237,7 @@ def is_turn_of(agent: str, obs: Any) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(obs.agent_id) == agent, np.bool_).reshape(-1)
 
 
-def seen(obs: Any) -> Any:
+def seen(obs: object) -> Any:
     """Return observations as a single agent has them: ``obs`` and ``mask``, or ``obs.obs`` alone without a mask."""
     if not isinstance(obs, Batch) or "obs" not in obs:
         return obs

@@ -176,7 +176,7 @@ class MultiAgentPolicyManager(BasePolicy):
             act[rows] = own
         return Batch(act=act, out=Batch(out), state=Batch(states) if states else None)
 
-    def exploration_noise(self, act: Any, batch: ObsBatchProtocol) -> Any:
+    def exploration_noise(self, act: object, batch: ObsBatchProtocol) -> Any:
         """Add the noise of the policies of the agents whose turn it is.
 
         :param act: actions, ``[B, ...]``; not changed.
@@ -187,7 +187,7 @@ class MultiAgentPolicyManager(BasePolicy):
             act[rows] = self.policies[agent].exploration_noise(act[rows], self._own(batch, rows))
         return act
 
-    def _turns(self, obs: Any) -> Iterator[tuple[str, Index]]:
+    def _turns(self, obs: object) -> Iterator[tuple[str, Index]]:
         """Yield each agent that has rows, and these.
 
         :raises ValueError: if a row belongs to no agent; an ArgumentError if none says whose it is.

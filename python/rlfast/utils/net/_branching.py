@@ -60,7 +60,7 @@ class BranchingNet(NetBase[TRecurrentState]):
         )
         self.to(device)
 
-    def forward(self, obs: ArrayOrTensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the values.
 
         :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.

@@ -61,7 +61,7 @@ def _construct(kind: ModuleType, first: tuple[int, ...], args: tuple[Any, ...] |
     return kind(*first, *(args or ()))
 
 
-def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, ...]) -> Any:
+def _per_layer(name: str, value: object, layers: int, *, split: type | tuple[type, ...]) -> Any:
     """Repeat a single option for all layers, or check that a list has one option for each."""
     options: Any = value if isinstance(value, split) else [value] * layers
     if len(options) != layers:
@@ -95,7 +95,7 @@ def dtype_of(module: nn.Module) -> torch.dtype:
     return parameter.dtype if parameter is not None and parameter.is_floating_point() else torch.float32
 
 
-def without_mask(obs: Any) -> Any:
+def without_mask(obs: object) -> Any:
     """Return observations without the mask of legal actions, if they are a batch of both; others as they are.
 
     :param obs: an array, a tensor, or a ``Batch`` with ``obs`` and ``mask``.
@@ -103,7 +103,7 @@ def without_mask(obs: Any) -> Any:
     return obs if isinstance(obs, np.ndarray | torch.Tensor) else getattr(obs, "obs", obs)
 
 
-def placed_like(module: nn.Module, values: Any) -> torch.Tensor:
+def placed_like(module: nn.Module, values: object) -> torch.Tensor:
     """Convert values to a tensor with the dtype and the device of a module's first parameter.
 
     :param module: the module.

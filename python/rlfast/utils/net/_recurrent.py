@@ -67,7 +67,7 @@ def outputs_of(steps: Steps) -> Iterator[None]:
         _steps.set(before)
 
 
-def each_step(encoder: Callable[[Any], torch.Tensor], obs: Any) -> torch.Tensor:
+def each_step(encoder: Callable[[Any], torch.Tensor], obs: object) -> torch.Tensor:
     """Encode observations of one step, or in the context of :func:`outputs_of` those of each step of sequences.
 
     :param encoder: a function of observations ``[B, ...]`` that returns features ``[B, size]``.

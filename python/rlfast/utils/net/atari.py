@@ -79,7 +79,7 @@ class NatureCNN(NetBase):
         self.to(device)
 
     def forward(
-        self, obs: ArrayOrTensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
@@ -112,7 +112,7 @@ class _OfEachAction(NatureCNN):
         super().__init__(c, h, w, self.action_num * number, device, scale=scale)
 
     def forward(
-        self, obs: ArrayOrTensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the outputs.
 
@@ -156,7 +156,7 @@ class C51(_OfEachAction):
         self.num_atoms = num_atoms
 
     def forward(
-        self, obs: ArrayOrTensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the probabilities.
 
@@ -217,7 +217,7 @@ class Rainbow(NatureCNN):
         self.to(device)
 
     def forward(
-        self, obs: ArrayOrTensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the probabilities.
 
@@ -277,7 +277,7 @@ class ScaledObsInputActionReprNet(NetBase[Any]):
         self.output_dim = module.output_dim
 
     def forward(
-        self, obs: ArrayOrTensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the network's output for ``obs / denom``.
 

@@ -128,7 +128,7 @@ class Net(NetBase[TRecurrentState]):
             self.output_dim = self.Q.output_dim
         self.to(device)
 
-    def forward(self, obs: ArrayOrTensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.
@@ -188,7 +188,7 @@ class RandomActor(BaseActor):
         """Whether the action space is ``Discrete``."""
         return isinstance(self.action_space, spaces.Discrete)
 
-    def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[NDArray[Any], Any]:
+    def forward(self, obs: Any, state: Any = None, info: object = None) -> tuple[NDArray[Any], Any]:
         """Return actions or probabilities.
 
         :param obs: ``[batch, ...]``; only the batch size is used.
@@ -273,7 +273,7 @@ def get_output_dim(module: nn.Module, alt_value: int | None) -> int:
     return own
 
 
-def getattr_with_matching_alt_value(obj: Any, attr_name: str, alt_value: T | None) -> T:
+def getattr_with_matching_alt_value(obj: object, attr_name: str, alt_value: T | None) -> T:
     """Return an attribute, or ``alt_value`` if the attribute is None.
 
     :param obj: the object.

@@ -52,7 +52,7 @@ class Actor(BaseActor):
         self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
         self.max_action = max_action
 
-    def forward(self, obs: ArrayOrTensor, state: Any = None, info: Any = None) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, info: object = None) -> tuple[torch.Tensor, Any]:
         """Compute actions.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -68,7 +68,7 @@ class CriticBase(Placed, ABC):
     """The interface of critics."""
 
     @abstractmethod
-    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: Any = None) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: object = None) -> torch.Tensor:
         """Compute values.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -123,7 +123,7 @@ class Critic(CriticBase):
             features, output_dim, hidden_sizes, device=device, linear_layer=linear_layer, flatten_input=flatten_input
         )
 
-    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: Any = None) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: object = None) -> torch.Tensor:
         """Compute values.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -185,7 +185,7 @@ class ActorProb(BaseActor):
         self._unbounded = unbounded
 
     def forward(
-        self, obs: ArrayOrTensor, state: Any = None, info: Any = None
+        self, obs: ArrayOrTensor, state: object = None, info: object = None
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
         """Compute the distribution of actions.
 
@@ -236,7 +236,7 @@ class RecurrentActorProb(Placed):
         self.to(device)
 
     def forward(
-        self, obs: ArrayOrTensor, state: State | None = None, info: Any = None
+        self, obs: ArrayOrTensor, state: State | None = None, info: object = None
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], dict[str, torch.Tensor]]:
         """Compute the distribution of actions after the last step.
 
@@ -275,7 +275,7 @@ class RecurrentCritic(Placed):
         self.fc2 = nn.Linear(hidden_layer_size + size_of(action_shape), 1)
         self.to(device)
 
-    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: Any = None) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: object = None) -> torch.Tensor:
         """Compute values after the last step.
 
         :param obs: ``[batch, size]`` for one step, ``[batch, steps, size]`` for several.

@@ -69,7 +69,7 @@ class Actor(BaseActor):
         self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
         self.softmax_output = softmax_output
 
-    def forward(self, obs: ArrayOrTensor, state: Any = None, info: Any = None) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, info: object = None) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -214,7 +214,7 @@ class IntrinsicCuriosityModule(Placed):
         error = 0.5 * (predicted - after).square().sum(1)
         return error, self.inverse_model(torch.cat([before, after], dim=1))
 
-    def _input(self, obs: Any) -> Any:
+    def _input(self, obs: object) -> Any:
         obs = without_mask(obs)
         if isinstance(obs, BatchBase):
             return obs
