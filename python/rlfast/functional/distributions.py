@@ -81,7 +81,7 @@ class DiagonalNormal(Distribution):
         self.scale = scale
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
 
-    def __getitem__(self, index: Any) -> "DiagonalNormal":
+    def __getitem__(self, index: object) -> "DiagonalNormal":
         return DiagonalNormal(_picked(self.loc, index), _picked(self.scale, index))
 
     @property
@@ -151,7 +151,7 @@ class SquashedNormal(Distribution):
         self.base = DiagonalNormal(loc, scale)
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
 
-    def __getitem__(self, index: Any) -> "SquashedNormal":
+    def __getitem__(self, index: object) -> "SquashedNormal":
         return SquashedNormal(_picked(self.base.loc, index), _picked(self.base.scale, index))
 
     @property
@@ -214,7 +214,7 @@ class Categorical(Distribution):
         self.logits = logits.log_softmax(-1)
         super().__init__(logits.shape[:-1], validate_args=False)
 
-    def __getitem__(self, index: Any) -> "Categorical":
+    def __getitem__(self, index: object) -> "Categorical":
         return Categorical(_picked(self.logits, index))
 
     @property
@@ -271,7 +271,7 @@ class MultiCategorical(Distribution):
         self.choices = [Categorical(part) for part in logits.split_with_sizes(sizes, -1)]
         super().__init__(logits.shape[:-1], torch.Size([len(sizes)]), validate_args=False)
 
-    def __getitem__(self, index: Any) -> "MultiCategorical":
+    def __getitem__(self, index: object) -> "MultiCategorical":
         logits = torch.cat([_picked(choice.logits, index) for choice in self.choices], -1)
         return MultiCategorical(logits, [choice.logits.shape[-1] for choice in self.choices])
 

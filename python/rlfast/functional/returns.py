@@ -213,7 +213,7 @@ def normalize(advantages: ArrayT, eps: float = 1e-8) -> ArrayT:
 _Arrays = tuple[Any, ...]
 
 
-def as_flags(name: str, values: Any) -> NDArray[np.bool_]:
+def as_flags(name: str, values: object) -> NDArray[np.bool_]:
     """Convert flags to an array of bool.
 
     :param name: the name of the argument, for messages.

@@ -57,16 +57,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "base": (
-            "ActingPolicy",
-            "BasePolicy",
-            "TrainingStats",
-        ),
-        "components.temperature": (
-            "Alpha",
-            "AutoAlpha",
-            "FixedAlpha",
-        ),
+        "base": ("ActingPolicy", "BasePolicy", "TrainingStats"),
+        "components.temperature": ("Alpha", "AutoAlpha", "FixedAlpha"),
         "imitation.base": ("ImitationPolicy",),
         "imitation.bcq": ("BCQPolicy",),
         "imitation.cql": ("CQLPolicy",),
@@ -102,9 +94,6 @@ __getattr__, __dir__ = lazy_names(
         "modelfree.tqc": ("TQCPolicy",),
         "modelfree.trpo": ("TRPOPolicy",),
         "multiagent.mapolicy": ("MultiAgentPolicyManager",),
-        "random": (
-            "MARLRandomPolicy",
-            "RandomPolicy",
-        ),
+        "random": ("MARLRandomPolicy", "RandomPolicy"),
     },
 )

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Required, Unpack, cast
+from typing import Any, Literal, Required, Unpack, cast
 
 import numpy as np
 import torch
@@ -12,11 +12,13 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
 from rlfast.exploration import BaseNoise, GaussianNoise
-from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import instead_of_forward
+from rlfast.policy.critics import critic_step
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import ContinuousChooser
 from rlfast.policy.replay import ReplayLearner, ReplayOptions
@@ -26,21 +28,23 @@ from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
 
-if TYPE_CHECKING:
-    from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
 
-
-class ActorCriticOptions(ReplayOptions, total=False):
-    """The arguments of :class:`ActorCriticLearner`, which its algorithms pass on."""
+class OnlineOptions(ReplayOptions, total=False):
+    """The arguments of :class:`ActorCriticLearner` for an algorithm without target networks."""
 
     actor: Required[nn.Module]
     actor_optim: Required[OptionalOptimizer]
     action_space: Required[Any]
-    tau: float
     gamma: float
     estimation_step: int
     action_scaling: bool
     action_bound_method: Literal["clip"] | None
+
+
+class ActorCriticOptions(OnlineOptions, total=False):
+    """The arguments of :class:`ActorCriticLearner`, which its algorithms pass on."""
+
+    tau: float
 
 
 class ExploringOptions(ActorCriticOptions, total=False):
@@ -76,8 +80,12 @@ class ActorCriticLearner(ReplayLearner):
     :raises ValueError: for a value out of range, another kind of action space, or another ``action_bound_method``.
     """
 
+    tau: float
     actor_old: nn.Module
-    shortcuts: ClassVar[Shortcuts] = {"act": Shortcut(("__call__", "forward"), "_act_of_forward")}
+    critic: nn.Module
+    critic_old: nn.Module
+    critic2: nn.Module
+    critic2_old: nn.Module
 
     @validate_arguments
     def __init__(
@@ -85,7 +93,7 @@ class ActorCriticLearner(ReplayLearner):
         *,
         actor: nn.Module,
         actor_optim: OptionalOptimizer,
-        action_space: Any,
+        action_space: object,
         tau: UnitFloat = 0.005,
         gamma: UnitFloat = 0.99,
         estimation_step: PositiveInt = 1,
@@ -122,11 +130,11 @@ class ActorCriticLearner(ReplayLearner):
 
     def forward(
         self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
+        batch: ObsBatchProtocol,
+        state: object = None,
         model: Literal["actor", "actor_old"] = "actor",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "ActStateBatchProtocol":
+        **kwargs: Any,
+    ) -> ActStateBatchProtocol:
         """Choose actions by the actor.
 
         :param batch: a batch with ``obs`` and ``info``.
@@ -136,13 +144,14 @@ class ActorCriticLearner(ReplayLearner):
         :return: ``act``, ``[B, *shape]``; ``state``, the next hidden state.
         """
         act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
-        return cast("ActStateBatchProtocol", wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
+        return cast(ActStateBatchProtocol, wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
 
     def _make_chooser(self) -> Chooser:
         return ContinuousChooser(self, self._act_shape)
 
+    @instead_of_forward(lambda result: result.act)
     def act(
-        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"
+        self, obs: object, state: object = None, batch: object = None, model: Literal["actor", "actor_old"] = "actor"
     ) -> torch.Tensor:
         """Return the actions of an actor, ``[B, *shape]``.
 
@@ -154,13 +163,6 @@ class ActorCriticLearner(ReplayLearner):
         act = actor_output(getattr(self, model), obs, state, info_of(batch))
         return cast("torch.Tensor", act.reshape(len(act), *self._act_shape))
 
-    def _act_of_forward(
-        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"
-    ) -> torch.Tensor:
-        """Return the actions of an overridden :meth:`forward`; see :meth:`act`."""
-        options = {} if model == "actor" else {"model": model}
-        return cast("torch.Tensor", self(as_batch(obs) if batch is None else batch, state, **options).act)
-
     # -- exploration ---------------------------------------------------------------------------------------------------
 
     def set_exp_noise(self, noise: Callable[[Sequence[int]], NDArray[Any]] | None) -> None:
@@ -171,11 +173,7 @@ class ActorCriticLearner(ReplayLearner):
         check_function("exploration_noise", noise, optional=True)
         self._exploration_noise = noise
 
-    def exploration_noise(
-        self,
-        act: Any,
-        batch: Any,  # noqa: ARG002 (for overrides that depend on observations)
-    ) -> Any:
+    def exploration_noise(self, act: object, batch: object) -> Any:
         """Return actions with the exploration noise, if any.
 
         :param act: ``[B, *shape]``; not changed.
@@ -207,7 +205,16 @@ class ActorCriticLearner(ReplayLearner):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+    @staticmethod
+    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Do one gradient step for a critic towards the returns; see :func:`critic_step`."""
+        return critic_step(critic, optimizer, batch, batch.returns.flatten())
+
+    def sync_weight(self) -> None:
+        """Move the target networks a step towards the trained ones."""
+        self.update_targets(self.tau)
+
+    def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as tensors of the actor's dtype."""
         return cast("torch.Tensor", to_torch(act, self._dtype, device))
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -13,7 +13,8 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.data import Batch, to_numpy
+from rlfast.data import Batch, ReplayBuffer, to_numpy
+from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, arr_type
 from rlfast.env.spaces.actions import check_shape, fitted_actions, into_box, ranges, within
 from rlfast.policy.compile.compiled_update import CompiledUpdate, check_compilable
 from rlfast.policy.components import lagged_networks, returns, training_state
@@ -30,10 +31,6 @@ from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.runtime.seeding import generator, stream_of
 from rlfast.utils.torch_utils import running_statistics
 from rlfast.utils.warning import warn_user
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, arr_type
 
 __all__ = [
     "ActingPolicy",
@@ -108,8 +105,7 @@ class BasePolicy(nn.Module, ABC):
         "_maps_by_space": Shortcut(("map_action", "map_action_inverse"), "_maps_itself"),
     }
     """What a class does quicker, as long as it does not override certain methods; see :mod:`.shortcuts`."""
-    refused_options: ClassVar[tuple[str, ...]] = ()
-    """Options of base classes that the algorithm does not take."""
+    _refused_options: ClassVar[frozenset[str]] = frozenset()  # arguments of base classes that the algorithm lacks
     _learns_by_own_methods: ClassVar[bool] = True
     _maps_by_space: ClassVar[bool] = True
     _maps_itself: ClassVar[bool] = False
@@ -124,7 +120,7 @@ class BasePolicy(nn.Module, ABC):
         cls._learns_by_own_methods = not overrides(cls, _LEARNED_THROUGH, "gradient_step")
         if "__init__" in vars(cls):
             cls.__init__ = training_state.records_initial_values(cls.__init__)  # type: ignore[method-assign]
-        cls.__signature__ = full_signature(cls)  # type: ignore[attr-defined]
+        cls.__signature__, cls._refused_options = full_signature(cls)  # type: ignore[attr-defined]
 
     @training_state.records_initial_values
     def __init__(
@@ -175,7 +171,7 @@ class BasePolicy(nn.Module, ABC):
             check_scheduler(value)
         super().__setattr__(name, value)
 
-    def __class_getitem__(cls, _: Any) -> type[Self]:
+    def __class_getitem__(cls, _: object) -> type[Self]:
         """Return the class itself, for ``BasePolicy[MyStats]`` in annotations."""
         return cls
 
@@ -202,7 +198,7 @@ class BasePolicy(nn.Module, ABC):
             raise better from error
 
     @abstractmethod
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> ActBatchProtocol:
         """Choose actions.
 
         :param batch: a batch with ``obs``, ``[B, ...]``, and ``info``.
@@ -211,11 +207,7 @@ class BasePolicy(nn.Module, ABC):
             ``state``. Its field ``policy``, if any, is stored with the transition.
         """
 
-    def exploration_noise(
-        self,
-        act: NDArray[Any],
-        batch: "ObsBatchProtocol",  # noqa: ARG002 (for overrides that depend on observations)
-    ) -> NDArray[Any]:
+    def exploration_noise(self, act: NDArray[Any], batch: ObsBatchProtocol) -> NDArray[Any]:
         """Return actions with exploration noise, during collection. This one adds none.
 
         :param act: actions in the policy's form, ``[B, ...]``; not changed.
@@ -224,7 +216,7 @@ class BasePolicy(nn.Module, ABC):
         """
         return act
 
-    def map_action(self, act: "arr_type") -> NDArray[Any]:
+    def map_action(self, act: arr_type) -> NDArray[Any]:
         """Convert actions from the policy's form into the environment's.
 
         :param act: ``[..., *action_space.shape]``; not changed.
@@ -270,7 +262,7 @@ class BasePolicy(nn.Module, ABC):
             return array
         return into_box(array, box)
 
-    def map_action_inverse(self, act: "arr_type") -> NDArray[Any]:
+    def map_action_inverse(self, act: arr_type) -> NDArray[Any]:
         """Convert actions from the environment's form into the policy's: the inverse of :meth:`map_action`.
 
         :param act: ``[..., *action_space.shape]``, such as samples of the action space; not changed.
@@ -298,7 +290,9 @@ class BasePolicy(nn.Module, ABC):
 
     # -- one action ----------------------------------------------------------------------------------------------------
 
-    def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:
+    def compute_action(
+        self, obs: object, info: Mapping[str, Any] | None = None, state: object = None
+    ) -> NDArray[Any] | int:
         """Choose the action for one observation of one environment.
 
         :param obs: the observation as the environment returns it: a number, an array or a dict.
@@ -316,7 +310,7 @@ class BasePolicy(nn.Module, ABC):
         return self._computed_action(obs, info, state)
 
     @torch.no_grad()
-    def _computed_action(self, obs: Any, info: Mapping[str, Any] | None, state: Any) -> NDArray[Any] | int:
+    def _computed_action(self, obs: object, info: Mapping[str, Any] | None, state: object) -> NDArray[Any] | int:
         batch: Any = Batch(obs=[obs], info=[info] if info else {})
         with running_statistics(self):
             act = self.map_action(self(batch, state).act)[0]
@@ -428,7 +422,7 @@ class BasePolicy(nn.Module, ABC):
         """
         return None
 
-    def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
+    def process_buffer(self, buffer: ReplayBuffer) -> ReplayBuffer:
         """Prepare a buffer once, before offline training from it begins. This one changes nothing.
 
         :param buffer: the buffer with the data.
@@ -436,12 +430,7 @@ class BasePolicy(nn.Module, ABC):
         """
         return buffer
 
-    def process_fn(
-        self,
-        batch: "RolloutBatchProtocol",
-        buffer: "ReplayBuffer",  # noqa: ARG002 (for algorithms that read other rows)
-        indices: Index,  # noqa: ARG002
-    ) -> "RolloutBatchProtocol":
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> RolloutBatchProtocol:
         """Add to a sample what :meth:`learn` needs, such as returns. This one adds nothing.
 
         :param batch: a sample of B rows.
@@ -452,7 +441,7 @@ class BasePolicy(nn.Module, ABC):
         return batch
 
     @abstractmethod
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> TrainingStats:
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> TrainingStats:
         """Train the networks on a processed sample.
 
         It may set ``batch.td_error``, ``[B]``, whose absolute values become the priorities of the rows in a prioritized
@@ -464,7 +453,7 @@ class BasePolicy(nn.Module, ABC):
         :return: the losses.
         """
 
-    def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
+    def post_process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> None:
         """Update the priorities of the rows in a prioritized buffer, which is one with a method ``update_weight``.
 
         :param batch: the sample after :meth:`learn`. Without ``td_error`` or a new ``weight``, priorities stay as they
@@ -484,7 +473,7 @@ class BasePolicy(nn.Module, ABC):
             return
         buffer.update_weight(indices, error)
 
-    def _replaced_weight(self, batch: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+    def _replaced_weight(self, batch: Any, buffer: ReplayBuffer, indices: Index) -> Any:
         """Return the ``weight`` that ``learn`` has set; None if the sample still has its importance weights."""
         weight = batch.get("weight")
         if weight is None or weight is self._sampled_weight:
@@ -493,7 +482,7 @@ class BasePolicy(nn.Module, ABC):
         now = to_numpy(weight)
         return None if now.shape == before.shape and np.allclose(now, before, rtol=1e-5, atol=0) else weight
 
-    def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
+    def update(self, sample_size: int | None, buffer: ReplayBuffer | None, **kwargs: Any) -> TrainingStats:
         """Learn from one sample: sample, process, learn, update priorities, step the learning-rate schedule.
 
         :param sample_size: number of rows to draw; 0 for all rows in order of time, None to draw as many rows as there
@@ -641,6 +630,11 @@ class BasePolicy(nn.Module, ABC):
         :return: a function like ``update``.
         :raises ValueError: for a recurrent network, an unknown optimizer, or an overridden method of the algorithm.
         """
+        if not self._learns_by_own_methods:
+            raise ValueError(
+                f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} overrides "
+                "forward, _target_q or _mse_optimizer: leave compile at False"
+            )
         check_compilable(*networks)
         return CompiledUpdate(update, self._all_optimizers)
 
@@ -651,7 +645,7 @@ class BasePolicy(nn.Module, ABC):
 class ActingPolicy(BasePolicy):
     """A policy that acts and does not learn: a subclass defines :meth:`forward`. See :class:`BasePolicy`."""
 
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> TrainingStats:  # noqa: ARG002
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> TrainingStats:
         """Refuse to learn.
 
         :raises TypeError: always.
@@ -683,7 +677,7 @@ def _has_finite_width(box: "Box[Any]") -> bool:
         return bool(np.isfinite(ranges(box)[1]).all())
 
 
-def _as_array(act: "arr_type") -> NDArray[Any]:
+def _as_array(act: arr_type) -> NDArray[Any]:
     array = to_numpy(act)
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"actions must be an array or a tensor, got {type(act).__name__}")

@@ -11,10 +11,10 @@ from torch.func import functional_call
 from rlfast.policy.components.memory.sequences import critic_output
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.utils.net.ensemble import ensemble_size_of, members_of
-from rlfast.utils.optim import OptionalOptimizer, clone_optimizer, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, clone_optimizer, descend, make_optimizer
 
 
-def q_values(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+def q_values(critic: nn.Module, obs: object, act: torch.Tensor) -> torch.Tensor:
     """Return the values of actions, ``[B]``.
 
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
@@ -22,6 +22,23 @@ def q_values(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
     :param act: actions, ``[B, ...]``.
     """
     return critic_output(critic, obs, act).flatten()
+
+
+def critic_step(
+    critic: nn.Module, optim: object, sample: Any, returns_B: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Do one gradient step on the mean squared error of a critic, weighted in prioritized replay.
+
+    :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
+    :param optim: its optimizer.
+    :param sample: the transitions.
+    :param returns_B: the targets.
+    :return: the errors, value minus target, ``[B]``, and the loss before the step.
+    """
+    error_B = q_values(critic, sample.obs, sample.act) - returns_B
+    critic_loss = (getattr(sample, "weight", 1.0) * error_B.square()).mean()
+    descend(critic_loss, optim)
+    return error_B.detach(), critic_loss.detach()
 
 
 class TwinCritics(NamedTuple):
@@ -80,7 +97,7 @@ def check_ensemble(critic: nn.Module, size: int | None = None) -> None:
 
 
 def ensemble_values(
-    critic: nn.Module, obs: Any, act: torch.Tensor, members: torch.Tensor | None = None
+    critic: nn.Module, obs: object, act: torch.Tensor, members: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return the values of actions by the members of an ensemble, ``[m, B]``, or ``[m, B, N]`` of N values each.
 

@@ -1,6 +1,6 @@
 """The base class of algorithms that learn values of discrete actions and choose the greatest."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Required, Self, cast
+from typing import Any, ClassVar, Literal, Required, Self, cast
 
 import gymnasium as gym
 import numpy as np
@@ -13,12 +13,13 @@ from rlfast._core import explore
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.data.random_actions import random_legal
+from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
-from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.memory.sequences import Sequences, at_steps
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.replay import ReplayLearner, ReplayOptions
 from rlfast.utils.arguments.checks import ArgumentError
@@ -26,9 +27,6 @@ from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitF
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 
 
 class QOptions(ReplayOptions, total=False):
@@ -48,6 +46,11 @@ class DQNOptions(QOptions, total=False):
     discount_factor: float
     estimation_step: int
     target_update_freq: int
+
+
+def greedy_actions_of(result: Any) -> torch.Tensor:
+    """Return the actions that ``forward`` chose as a tensor, int64 ``[B]``."""
+    return cast("torch.Tensor", to_torch(result.act, torch.int64)).flatten()
 
 
 class QLearner(ReplayLearner):
@@ -79,11 +82,8 @@ class QLearner(ReplayLearner):
     counts_from_zero = True
     takes: ClassVar[tuple[type[gym.Space[Any]], ...]] = (Discrete,)
     """Action spaces that are taken."""
-    refused_options: ClassVar[tuple[str, ...]] = ("action_scaling", "action_bound_method")
     shortcuts: ClassVar[Shortcuts] = {
         "_make_chooser": Shortcut(("compute_q_value",), "_no_chooser"),
-        "values": Shortcut(("__call__", "forward"), "_values_of_forward"),
-        "greedy_actions": Shortcut(("__call__", "forward"), "_greedy_actions_of_forward"),
     }
 
     @validate_arguments
@@ -166,11 +166,11 @@ class QLearner(ReplayLearner):
 
     def forward(
         self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
+        batch: ObsBatchProtocol,
+        state: object = None,
         model: Literal["model", "model_old"] = "model",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "ModelOutputBatchProtocol":
+        **kwargs: Any,
+    ) -> ModelOutputBatchProtocol:
         """Choose the actions with the greatest values.
 
         :param batch: a batch with ``obs`` and ``info``. If ``obs`` is a batch, the model gets ``obs.obs`` if it exists,
@@ -186,7 +186,7 @@ class QLearner(ReplayLearner):
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = q_BA.argmax(dim=1).cpu().numpy()
-        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": parse(hidden)}))
+        return cast(ModelOutputBatchProtocol, wrap({"logits": logits, "act": act, "state": parse(hidden)}))
 
     def network(self, model: Literal["model", "model_old"]) -> nn.Module:
         """Return the trained network, or its target.
@@ -231,7 +231,7 @@ class QLearner(ReplayLearner):
             raise ValueError(f"eps must be a probability, got {eps}")
         self.eps = eps
 
-    def exploration_noise(self, act: Any, batch: "ObsBatchProtocol") -> Any:
+    def exploration_noise(self, act: Any, batch: ObsBatchProtocol) -> Any:
         """Replace each action, with probability :attr:`eps`, by one that is drawn uniformly from the legal ones.
 
         :param act: actions, ``[B]``; not changed. A ``Batch`` of actions is returned as it is.
@@ -270,8 +270,9 @@ class QLearner(ReplayLearner):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
+    @instead_of_forward(lambda result: result.logits)
     def values(
-        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["model", "model_old"] = "model"
+        self, obs: object, state: object = None, batch: object = None, model: Literal["model", "model_old"] = "model"
     ) -> torch.Tensor:
         """Return the output of a network for observations.
 
@@ -283,14 +284,8 @@ class QLearner(ReplayLearner):
         """
         return network_output(self.network(model), obs, info_of(batch), state)[0]
 
-    def _values_of_forward(
-        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["model", "model_old"] = "model"
-    ) -> torch.Tensor:
-        """Return the ``logits`` of an overridden :meth:`forward`; see :meth:`values`."""
-        options = {} if model == "model" else {"model": model}
-        return cast("torch.Tensor", self(as_batch(obs) if batch is None else batch, state, **options).logits)
-
-    def greedy_actions(self, obs: Any, state: Any = None) -> torch.Tensor:
+    @instead_of_forward(greedy_actions_of)
+    def greedy_actions(self, obs: object, state: object = None) -> torch.Tensor:
         """Return the actions with the greatest values by the trained network, ``[B]``.
 
         :param obs: observations.
@@ -298,21 +293,27 @@ class QLearner(ReplayLearner):
         """
         return self.compute_q_value(self.values(obs, state), action_mask(obs)).argmax(dim=1)
 
-    def _greedy_actions_of_forward(self, obs: Any, state: Any = None) -> torch.Tensor:
-        """Return the actions of an overridden :meth:`forward`; see :meth:`greedy_actions`."""
-        act = self(as_batch(obs), state).act
-        return cast("torch.Tensor", to_torch(act, torch.int64, self._device)).flatten()
+    def next_actions(self, obs_next: object, state: object, output: torch.Tensor) -> torch.Tensor:
+        """Return the actions whose values are the targets, ``[B]`` (arXiv:1509.06461, equation 4).
 
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+        :param obs_next: the next observations.
+        :param state: hidden state before them.
+        :param output: that of :attr:`lagged` for them; with ``is_double``, the trained network chooses the actions.
+        """
+        if self.is_double and self.model_old is not None:
+            return self.greedy_actions(obs_next, state)
+        return self.compute_q_value(output, action_mask(obs_next)).argmax(dim=1)
+
+    def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as int64 ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
 
-    def state_after(self, obs: Any, state: Any) -> Any:
+    def state_after(self, obs: object, state: object) -> Any:
         """Return the hidden state after observations, from the one before them."""
         return network_output(self.model, obs, {}, state)[1]
 
 
-def network_output(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
+def network_output(network: nn.Module, obs: object, info: object, state: object = None) -> tuple[torch.Tensor, Any]:
     """Return the output of a network for observations, without their mask, and its next hidden state.
 
     :param network: called as ``network(obs, state=..., info=...)``.

@@ -1,19 +1,16 @@
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from rlfast.data import Batch
+from rlfast.data import Batch, ReplayBuffer
 from rlfast.data.random_actions import random_legal, sizes_of
+from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.policy.components.action_masks import action_mask
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -35,7 +32,7 @@ class RandomPolicy(BasePolicy):
 
     counts_from_zero = True
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         mask, sizes, size = action_mask(batch.obs), sizes_of(self.action_space), len(batch.obs)
         if mask is not None and sizes and mask.size == size * sum(sizes):
             act = random_legal(self.rng, mask.reshape(size, -1), sizes).reshape(size, *(self.action_space.shape or ()))
@@ -43,13 +40,13 @@ class RandomPolicy(BasePolicy):
             act = self.rng.integers(self.action_space.n, size=len(batch.obs))
         else:
             act = self.map_action_inverse(self._sample(len(batch.obs)))
-        return cast("ActBatchProtocol", Batch(act=act, state=state))
+        return cast(ActBatchProtocol, Batch(act=act, state=state))
 
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> RandomTrainingStats:  # noqa: ARG002
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> RandomTrainingStats:
         """Return empty statistics."""
         return RandomTrainingStats()
 
-    def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
+    def post_process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> None:
         """Leave priorities as they are."""
 
     def _sample(self, size: int) -> NDArray[Any]:

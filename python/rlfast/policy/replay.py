@@ -2,14 +2,15 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, Unpack, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, Unpack, cast
 
 import gymnasium as gym
 import numpy as np
 import torch
 from torch import nn
 
-from rlfast.data import Batch, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_torch
+from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 from rlfast.functional.losses import bootstrapped_return
 from rlfast.policy.base import BasePolicy, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import check_legal
@@ -17,10 +18,6 @@ from rlfast.policy.components.memory.hidden_state import add_stored_state, store
 from rlfast.policy.components.memory.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.policy.components.returns import Index, nstep_sums
 from rlfast.utils.net.common import device_of
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 
 Losses: TypeAlias = Mapping[str, torch.Tensor]
 """Losses by the names of the fields of the statistics: scalar tensors without gradient."""
@@ -126,6 +123,7 @@ class ReplayLearner(BasePolicy):
     """The share of the largest error in the priority of a sequence, in [0, 1]."""
     rew_norm: bool = False
     """Passed to :meth:`compute_nstep_return`, which refuses True."""
+    _targets: tuple[tuple[str, str], ...] = ()  # names of target networks and of the trained ones
 
     def __init__(
         self,
@@ -154,14 +152,9 @@ class ReplayLearner(BasePolicy):
     def completed(self) -> None:
         """Compile the update, if ``compile`` is True.
 
-        :raises ValueError: see :meth:`BasePolicy.compiled`; or a method of the algorithm is overridden.
+        :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         if self._compiled is not None:
-            if not self._learns_by_own_methods:
-                raise ValueError(
-                    f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} overrides "
-                    "forward, _target_q or _mse_optimizer: leave compile at False"
-                )
             self._compiled = self.compiled(self._whole_update, self)
 
     @property
@@ -171,7 +164,7 @@ class ReplayLearner(BasePolicy):
 
     # -- methods that an algorithm defines -----------------------------------------------------------------------------
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward. It is called without gradients, and only where
         samples have ``returns``.
 
@@ -191,14 +184,14 @@ class ReplayLearner(BasePolicy):
             absolute values become priorities, or None for no priorities.
         """
 
-    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the random numbers of :meth:`next_value`; none by default.
 
         :param rows: number of rows of the sample.
         """
         return ()
 
-    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the random numbers of :meth:`gradient_step`; none by default.
 
         :param rows: number of rows of the sample.
@@ -209,12 +202,30 @@ class ReplayLearner(BasePolicy):
         """Return ``sample.is_due`` of the next gradient step: whether it includes the periodic part."""
         return True
 
+    def add_targets(self, *names: str, suffix: str = "_old") -> None:
+        """Make target networks, which :meth:`update_targets` moves towards the trained ones.
+
+        :param names: attributes with trained networks.
+        :param suffix: what the names of their target networks end with. Default: ``"_old"``.
+        """
+        self._targets = tuple((f"{name}{suffix}", name) for name in names)
+        for target, name in self._targets:
+            setattr(self, target, self.lagged_copy(getattr(self, name)))
+
+    def update_targets(self, tau: float) -> None:
+        """Move the networks of :meth:`add_targets` a step towards the trained ones; see :meth:`soft_update`.
+
+        :param tau: size of the step, in [0, 1].
+        """
+        for target, name in self._targets:
+            self.soft_update(getattr(self, target), getattr(self, name), tau)
+
     @property
     def acting_network(self) -> nn.Module:
         """The network that chooses actions; its device is that of the learner."""
         return cast("nn.Module", self.actor)
 
-    def state_after(self, obs: Any, state: Any) -> Any:
+    def state_after(self, obs: object, state: object) -> Any:
         """Return the hidden state after observations.
 
         :param obs: observations.
@@ -222,14 +233,14 @@ class ReplayLearner(BasePolicy):
         """
         return self.acting_network(obs, state=state, info={})[1]
 
-    def inputs(self, obs: Any) -> Any:
+    def inputs(self, obs: object) -> Any:
         """Return observations for :meth:`gradient_step`: as buffers return them, or tensors for a graph.
 
         :param obs: observations.
         """
         return obs if self._compiled is None or isinstance(obs, Sequences) else to_torch(obs, device=self._device)
 
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+    def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as a tensor for :meth:`gradient_step`.
 
         :param act: actions, ``[B, ...]``.
@@ -239,9 +250,7 @@ class ReplayLearner(BasePolicy):
 
     # -- one update ----------------------------------------------------------------------------------------------------
 
-    def process_fn(
-        self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
-    ) -> "BatchWithReturnsProtocol":
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> BatchWithReturnsProtocol:
         """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`. A compiled algorithm, or one
         with ``learns_from_returns = False``, gets ``reward_sum``, ``discount`` and the ``obs_next`` after the last
         reward.
@@ -255,14 +264,14 @@ class ReplayLearner(BasePolicy):
         if self.learns_log_probs:
             check_legal(batch, self.action_space)
         if has_sequences(batch):
-            return cast("BatchWithReturnsProtocol", self._process_sequences(batch))
+            return cast(BatchWithReturnsProtocol, self._process_sequences(batch))
         if self._compiled is None:
             add_stored_state(batch, buffer, indices)
         elif not isinstance(batch.obs, np.ndarray | torch.Tensor):
             kind = type(batch.obs).__name__
             raise TypeError(f"compile=True needs observations that are one array, got a {kind}")
         if not self.learns_from_rewards:
-            return cast("BatchWithReturnsProtocol", batch)
+            return cast(BatchWithReturnsProtocol, batch)
         if self.learns_from_returns and self._compiled is None:
             try:
                 vars(self)["_sampled"] = batch  # spares nn.Module's search among parameters
@@ -274,9 +283,9 @@ class ReplayLearner(BasePolicy):
         last = self._add_sums(batch, buffer, indices)
         if self._compiled is None and (state := stored_state(batch, buffer, last, after=self.state_after)) is not None:
             cast("Any", batch).state_next = state
-        return cast("BatchWithReturnsProtocol", batch)
+        return cast(BatchWithReturnsProtocol, batch)
 
-    def _add_sums(self, batch: Any, buffer: "ReplayBuffer", indices: Index) -> Index:
+    def _add_sums(self, batch: Any, buffer: ReplayBuffer, indices: Index) -> Index:
         """Add sums of rewards and what follows them; return the last row of each sum."""
         batch.reward_sum, batch.discount, last = nstep_sums(batch, buffer, indices, self.gamma, self.n_step)
         if self.n_step > 1:
@@ -299,14 +308,14 @@ class ReplayLearner(BasePolicy):
                 batch.returns = returns_of(rows, value)
         return batch
 
-    def _target_q(self, buffer: "ReplayBuffer", indices: Index) -> torch.Tensor:
+    def _target_q(self, buffer: ReplayBuffer, indices: Index) -> torch.Tensor:
         """Return the value of the observation after each of some rows, ``[B]``. Subclasses may override it."""
         batch = self._sampled
         obs_next = buffer.get(indices, "obs_next") if batch is None or self.n_step > 1 else batch.obs_next
         state = stored_state(batch, buffer, indices, after=self.state_after)
         return self.next_value(obs_next, state, *self.draw_next(len(indices)))
 
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> Any:
         """Do one gradient step.
 
         :param batch: the result of :meth:`process_fn`, to which ``td_error``, ``[B]``, is added.

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Required, Unpack, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Required, Unpack, cast
 
 import gymnasium as gym
 import numpy as np
@@ -10,9 +10,10 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
-from rlfast.data import Batch, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution
 from rlfast.policy.components.batches import info_of
@@ -21,7 +22,7 @@ from rlfast.policy.components.memory.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, summaries_of
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.returns import check_indices
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.native.choosers import Chooser, ClockChooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils import RunningMeanStd
@@ -31,10 +32,6 @@ from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 
 TDistFn = Callable[..., torch.distributions.Distribution]
 
@@ -62,21 +59,31 @@ class Minibatch(NamedTuple):
     """The same rows as a ``Batch`` for ``forward``, with ``info``; None within a graph."""
 
 
-class RolloutOptions(PolicyOptions, total=False):
-    """The arguments of :class:`RolloutLearner`, which its algorithms pass on."""
+class ActorOptions(PolicyOptions, total=False):
+    """The arguments of :class:`RolloutLearner` that all its algorithms pass on."""
 
     actor: Required[nn.Module]
-    critic: nn.Module
     optim: Required[OptionalOptimizer]
     dist_fn: Required[TDistFn]
     action_space: Required[gym.Space[Any]]
     action_scaling: bool
     action_bound_method: Literal["clip", "tanh"] | None
     discount_factor: float
-    gae_lambda: float
-    max_batchsize: int
     reward_normalization: bool
     deterministic_eval: bool
+
+
+class CriticOptions(ActorOptions, total=False):
+    """The arguments of algorithms with a critic."""
+
+    critic: Required[nn.Module]
+    gae_lambda: float
+    max_batchsize: int
+
+
+class RolloutOptions(CriticOptions, total=False):
+    """The arguments of algorithms with a critic that can be compiled."""
+
     compile: bool
 
 
@@ -128,7 +135,6 @@ class RolloutLearner(BasePolicy):
     """Whether there is a critic."""
     shortcuts: ClassVar[Shortcuts] = {
         "_make_chooser": Shortcut(("_dist",), "_no_chooser"),
-        "dist": Shortcut(("__call__", "forward"), "_dist_of_forward"),
     }
     recompute_adv: bool = False
     """Whether advantages are computed again before each pass."""
@@ -178,14 +184,9 @@ class RolloutLearner(BasePolicy):
     def completed(self) -> None:
         """Compile the gradient step, if ``compile`` is True.
 
-        :raises ValueError: see :meth:`BasePolicy.compiled`; or ``forward`` is overridden.
+        :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         if self._compiled is not None:
-            if not self._learns_by_own_methods:
-                raise ValueError(
-                    f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} overrides "
-                    "forward: leave compile at False"
-                )
             self._compiled = self.compiled(self.gradient_step, *self._networks)
 
     @property
@@ -212,12 +213,7 @@ class RolloutLearner(BasePolicy):
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> DistBatchProtocol:
         """Choose actions at random, or by the mode in evaluation mode with ``deterministic_eval``.
 
         :param batch: a batch with ``obs`` and ``info``. If ``obs`` is a batch, ``obs.mask``, ``[B, actions]``, is True
@@ -231,9 +227,9 @@ class RolloutLearner(BasePolicy):
         act = dist.mode if self.deterministic_eval and not self.training else draw(dist, self._torch_rng)
         if isinstance(logits, tuple) and len({part.shape for part in logits}) == 1:
             logits = torch.stack(logits)
-        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+        return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def _dist(self, logits: Any, mask: Any = None) -> torch.distributions.Distribution:
+    def _dist(self, logits: object, mask: Any = None) -> torch.distributions.Distribution:
         if not isinstance(logits, tuple):
             dist = self.dist_fn(logits)
         else:
@@ -268,6 +264,7 @@ class RolloutLearner(BasePolicy):
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
+    @instead_of_forward(lambda result: result.dist)
     def dist(self, batch: Minibatch) -> torch.distributions.Distribution:
         """Return the distribution over actions at the observations of a minibatch, by the present weights.
 
@@ -276,11 +273,7 @@ class RolloutLearner(BasePolicy):
         info = info_of(batch.batch)
         return self._dist(self.actor(batch.obs, state=batch.state, info=info)[0], batch.mask)
 
-    def _dist_of_forward(self, batch: Minibatch) -> torch.distributions.Distribution:
-        """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
-        return cast("torch.distributions.Distribution", self(batch.batch, batch.state).dist)
-
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         """Add values, returns, advantages and log-probabilities to a roll-out.
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
@@ -301,7 +294,7 @@ class RolloutLearner(BasePolicy):
                 rollout.logp_old = torch.cat([log_prob_of(self.dist(part), part.act) for part in parts])
         return rollout
 
-    def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
+    def update(self, sample_size: int | None, buffer: ReplayBuffer | None, **kwargs: Any) -> TrainingStats:
         """Learn from one roll-out; see :meth:`BasePolicy.update`.
 
         :param sample_size: see :meth:`BasePolicy.update`; 0 for the whole buffer.
@@ -315,14 +308,7 @@ class RolloutLearner(BasePolicy):
         finally:
             self._buffer = self._indices = None
 
-    def learn(
-        self,
-        batch: "RolloutBatchProtocol",
-        batch_size: int | None,
-        repeat: int,
-        *args: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-        **kwargs: Any,  # noqa: ARG002
-    ) -> Any:
+    def learn(self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:
         """Pass over a roll-out, with a gradient step for each minibatch.
 
         :param batch: the result of :meth:`process_fn`, of N rows.
@@ -332,7 +318,7 @@ class RolloutLearner(BasePolicy):
         return self.stats_class(**self.summaries_of_passes(batch, batch_size, repeat))
 
     def summaries_of_passes(
-        self, batch: "RolloutBatchProtocol", batch_size: int | None, repeat: int
+        self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int
     ) -> dict[str, SequenceSummaryStats]:
         """Pass over a roll-out; see :meth:`learn`.
 
@@ -381,7 +367,7 @@ class RolloutLearner(BasePolicy):
                 batch[name] = to_torch(value, dtype, self._device)
         return batch
 
-    def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+    def _compute_returns(self, rollout: Any, buffer: ReplayBuffer, indices: Index) -> Any:
         """Add ``v_s``, ``returns`` and ``adv``, tensors ``[B]``. Subclasses may override it."""
         with torch.no_grad():
             parts = [*self._parts(len(indices))]

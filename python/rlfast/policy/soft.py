@@ -1,29 +1,49 @@
 """The base class of soft actor-critic and its variants: an actor that is a normal distribution squashed by tanh."""
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack, cast
 
 import torch
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
+from rlfast.exploration import BaseNoise
 from rlfast.functional.distributions import SquashedNormal
-from rlfast.policy.actor_critic import ActorCriticLearner, ExploringOptions
-from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.actor_critic import ActorCriticLearner, ExploringOptions, OnlineOptions
+from rlfast.policy.base import TrainingStats
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.memory.sequences import actor_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.components.temperature import Alpha, AutoAlpha, OfTemperature, make_alpha
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import NormalChooser
 
-if TYPE_CHECKING:
-    from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
+
+@dataclass(kw_only=True)
+class EnsembleTrainingStats(TrainingStats):
+    """The statistics of one update with an ensemble of critics: losses before their steps."""
+
+    actor_loss: float
+    """Of the newest step of the actor; 0 before the first."""
+    critic_loss: float
+    alpha: float | None = None
+    alpha_loss: float | None = None
+    """Of its newest step; None before the first, and for a fixed temperature."""
 
 
-class SoftOptions(ExploringOptions, total=False):
-    """The arguments of :class:`SoftLearner`, which its algorithms pass on."""
+class OnlineSoftOptions(OnlineOptions, total=False):
+    """The arguments of :class:`SoftLearner` for an algorithm without target networks."""
 
+    exploration_noise: BaseNoise | Literal["default"] | None
     alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha
     deterministic_eval: bool
+
+
+class SoftOptions(OnlineSoftOptions, total=False):
+    """The arguments of :class:`SoftLearner`, which its algorithms pass on."""
+
+    tau: float
 
 
 class SoftLearner(ActorCriticLearner):
@@ -41,7 +61,6 @@ class SoftLearner(ActorCriticLearner):
     :param options: of :class:`~rlfast.policy.actor_critic.ActorCriticLearner`.
     """
 
-    shortcuts: ClassVar[Shortcuts] = {"sample": Shortcut(("__call__", "forward"), "_sample_of_forward")}
     alpha: Any = OfTemperature("number")
     is_auto_alpha: Any = OfTemperature("is_learned")
     log_alpha: Any = OfTemperature("log_alpha")
@@ -62,10 +81,10 @@ class SoftLearner(ActorCriticLearner):
 
     def forward(  # type: ignore[override]
         self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistLogProbBatchProtocol":
+        batch: ObsBatchProtocol,
+        state: object = None,
+        **kwargs: Any,
+    ) -> DistLogProbBatchProtocol:
         """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
 
         :param batch: a batch with ``obs`` and ``info``.
@@ -80,13 +99,14 @@ class SoftLearner(ActorCriticLearner):
         noise = torch.zeros_like(mean) if zero else self.draw_normal(tuple(mean.shape), mean.dtype, mean.device)
         act, log_prob_B = dist.with_log_prob(noise)
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
-        return cast("DistLogProbBatchProtocol", wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
+        return cast(DistLogProbBatchProtocol, wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
 
     def _make_chooser(self) -> Chooser:
         return NormalChooser(self, self._act_shape, squashed=True)
 
+    @instead_of_forward(lambda result: (result.act, result.log_prob.flatten()))
     def sample(
-        self, obs: Any, noise: torch.Tensor, state: Any = None, batch: Any = None
+        self, obs: object, noise: torch.Tensor, state: object = None, batch: object = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return random actions, ``[B, *shape]``, also in evaluation mode, and their log-probabilities, ``[B]``.
 
@@ -98,17 +118,6 @@ class SoftLearner(ActorCriticLearner):
         logits = actor_output(self.actor, obs, state, info_of(batch))
         act, log_prob_B = SquashedNormal(*logits).with_log_prob(noise)
         return act.reshape(len(act), *self._act_shape), log_prob_B
-
-    def _sample_of_forward(
-        self,
-        obs: Any,
-        noise: torch.Tensor,  # noqa: ARG002 (forward draws its own)
-        state: Any = None,
-        batch: Any = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the actions of an overridden :meth:`forward`; see :meth:`sample`."""
-        result = self(as_batch(obs) if batch is None else batch, state)
-        return result.act, result.log_prob.flatten()
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the noise of the actions in the targets."""

@@ -90,7 +90,7 @@ class TrainingStatsWrapper(TrainingStats):
             raise AttributeError(name)
         return getattr(self._wrapped_stats, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         inner = vars(self).get("_wrapped_stats")
         if inner is None or (name in vars(self) and name not in _NO_LOSSES):
             object.__setattr__(self, name, value)
@@ -124,7 +124,7 @@ for _name in _NO_LOSSES:  # hides the defaults of the class, for which __getattr
     setattr(TrainingStatsWrapper, _name, property())
 
 
-def as_stats(result: Any, policy_name: str) -> Any:
+def as_stats(result: object, policy_name: str) -> Any:
     """Return the result of a policy's ``learn`` as statistics.
 
     :param result: statistics, which are returned as they are; a dict of losses; or None for no losses.
@@ -162,7 +162,7 @@ def figures_of(stats: Any) -> dict[str, Any]:
     return {name: _plain(value) for name, value in values.items() if name not in _REPEATED}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, SequenceSummaryStats):
         return float(value.mean)
     if isinstance(value, torch.Tensor | np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):

@@ -638,7 +638,6 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.RandomPolicy.post_process_fn": _prepared,
     "rlfast.policy.RolloutLearner.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
     "rlfast.policy.PPOPolicy.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
-    "rlfast.policy.ActionGrid.compare_choices": lambda: {"dimensions": 2},
     "rlfast.env.check_env": lambda: {"env": lambda: gym.make("CartPole-v1"), "steps": 20, "seed": 0},
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
@@ -766,7 +765,6 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "rlfast._core.UnpluggedShards.read": later_recipes.opened,
     "rlfast.policy.ReplayLearner.process_fn": dqn,
     "rlfast.policy.PPOPolicy.summaries_of_passes": lambda: INSTANCES["PPOPolicy"](),
-    "rlfast.policy.ActionGrid.compare_choices": lambda: INSTANCES["BranchingDQNPolicy"](),
     "rlfast.policy.BasePolicy.update": dqn,  # others want a batch_size and a repeat as well
     "rlfast._core.Replay.follow": _ends,
     "rlfast._core.Replay.record": _hosted,

@@ -16,7 +16,7 @@ from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.warning import warn_user
 
 
-def action_mask(obs: Any) -> Any:
+def action_mask(obs: object) -> Any:
     """Return the mask of legal actions.
 
     :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
@@ -54,7 +54,7 @@ def check_legal(batch: Any, space: Any) -> None:
             )
 
 
-def inner_obs(obs: Any) -> Any:
+def inner_obs(obs: object) -> Any:
     """Return observations without their mask, if they have one."""
     return obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
 

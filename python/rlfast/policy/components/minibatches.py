@@ -9,7 +9,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.utils.arguments.checks import count_of
 
 
-def check_passes(batch_size: Any = None, repeat: Any = 1) -> None:
+def check_passes(batch_size: object = None, repeat: object = 1) -> None:
     """Check the arguments of passes over a roll-out.
 
     :param batch_size: the number of rows of a minibatch; None or 0 for all rows.

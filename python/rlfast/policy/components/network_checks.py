@@ -36,7 +36,7 @@ def check_networks(**networks: Any) -> None:
         check_instance(name, network, nn.Module)
 
 
-def check_losses(policy: nn.Module, stats: Any, batch: Any, buffer: Any, indices: Any) -> None:
+def check_losses(policy: nn.Module, stats: Any, batch: object, buffer: object, indices: object) -> None:
     """Check that losses are finite. A loss of NaN passes if all weights are finite: users' policies may report it for a
     loss that was not computed.
 
@@ -89,7 +89,7 @@ def _has_finite_weights(policy: nn.Module) -> bool:
     return all(bool(torch.isfinite(weight).all()) for weight in policy.parameters())
 
 
-def _place(buffer: Any, index: int) -> str:
+def _place(buffer: object, index: int) -> str:
     """Return where a row of a buffer is from, and what to do."""
     edges = getattr(buffer, "subbuffer_edges", None)
     if edges is None or len(edges) < 2:
@@ -98,7 +98,7 @@ def _place(buffer: Any, index: int) -> str:
     return f", in row {index} of the buffer, of environment {env}: {_ADVICE}"
 
 
-def update_error(policy: nn.Module, error: Exception, batch: Any, buffer: Any, indices: Any) -> Exception:
+def update_error(policy: nn.Module, error: Exception, batch: Any, buffer: object, indices: object) -> Exception:
     """Return the error to raise where an update failed.
 
     :param error: what was raised.
@@ -116,7 +116,7 @@ def update_error(policy: nn.Module, error: Exception, batch: Any, buffer: Any, i
     return NonFiniteError(f"{what}: {_cause(batch, buffer, indices)}")
 
 
-def acting_error(policy: nn.Module, error: Exception, obs: Any) -> Exception:
+def acting_error(policy: nn.Module, error: Exception, obs: object) -> Exception:
     """Return the error to raise where a policy could not choose actions.
 
     :param policy: the policy.
@@ -141,13 +141,13 @@ def acting_error(policy: nn.Module, error: Exception, obs: Any) -> Exception:
     return error
 
 
-def _rows(obs: Any) -> int | None:
+def _rows(obs: object) -> int | None:
     """Return the number of observations, None if it is not known."""
     shape = getattr(inner_obs(obs), "shape", None)
     return shape[0] if shape else None
 
 
-def observation_error(policy: Any, obs: Any) -> ObservationError | None:
+def observation_error(policy: Any, obs: object) -> ObservationError | None:
     """Return an error that says how observations differ from those that a policy takes; None if that is not seen.
 
     :param policy: the policy, which has failed with these observations.

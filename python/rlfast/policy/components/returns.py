@@ -1,19 +1,17 @@
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from rlfast import _core
+from rlfast.data import ReplayBuffer
+from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 from rlfast.functional.losses import bootstrapped_return
 from rlfast.functional.returns import as_flags, discounted_returns
 from rlfast.utils.arguments.checks import ArgumentError
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 
 Index: TypeAlias = NDArray[np.int64]
 
@@ -33,7 +31,7 @@ def episode_mc_return_to_go(rewards: NDArray[Any], gamma: float = 0.99) -> NDArr
     return discounted_returns(rewards, ends, gamma=gamma)
 
 
-def value_mask(buffer: "ReplayBuffer", indices: Index) -> NDArray[np.bool_]:
+def value_mask(buffer: ReplayBuffer, indices: Index) -> NDArray[np.bool_]:
     """Return for which rows the value of the next observation counts: all but those that reached a terminal state.
 
     A truncated episode, such as one that a time limit ended, has not reached one.
@@ -46,8 +44,8 @@ def value_mask(buffer: "ReplayBuffer", indices: Index) -> NDArray[np.bool_]:
 
 
 def compute_episodic_return(
-    batch: "RolloutBatchProtocol",
-    buffer: "ReplayBuffer",
+    batch: RolloutBatchProtocol,
+    buffer: ReplayBuffer,
     indices: Index,
     v_s_: NDArray[np.floating] | torch.Tensor | None = None,
     v_s: NDArray[np.floating] | torch.Tensor | None = None,
@@ -96,14 +94,14 @@ def compute_episodic_return(
 
 
 def compute_nstep_return(
-    batch: "RolloutBatchProtocol",
-    buffer: "ReplayBuffer",
+    batch: RolloutBatchProtocol,
+    buffer: ReplayBuffer,
     indices: Index,
-    target_q_fn: "Callable[[ReplayBuffer, Index], torch.Tensor]",
+    target_q_fn: Callable[[ReplayBuffer, Index], torch.Tensor],
     gamma: float = 0.99,
     n_step: int = 1,
     rew_norm: bool = False,
-) -> "BatchWithReturnsProtocol":
+) -> BatchWithReturnsProtocol:
     r"""Add n-step returns to a sample.
 
     .. math:: G_t = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k (1 - d)\, Q(s_{t+k})
@@ -141,10 +139,10 @@ def compute_nstep_return(
             )
         if "weight" in batch:
             batch.weight = tensor(batch.weight)
-    return cast("BatchWithReturnsProtocol", batch)
+    return cast(BatchWithReturnsProtocol, batch)
 
 
-def check_indices(batch: "RolloutBatchProtocol", indices: Index) -> None:
+def check_indices(batch: RolloutBatchProtocol, indices: Index) -> None:
     """Check that there is one index for each row of a batch.
 
     :param batch: a sample.
@@ -156,7 +154,7 @@ def check_indices(batch: "RolloutBatchProtocol", indices: Index) -> None:
 
 
 def nstep_sums(
-    batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index, gamma: float, n_step: int
+    batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index, gamma: float, n_step: int
 ) -> tuple[NDArray[Any], NDArray[Any], Index]:
     """Return discounted sums of up to ``n_step`` rewards from each row on.
 
@@ -182,7 +180,7 @@ def _floats(numbers: "NDArray[Any] | torch.Tensor") -> NDArray[np.floating]:
     return array if array.dtype in _FLOATS else array.astype(np.float64)
 
 
-def _is_column(sums: Any) -> bool:
+def _is_column(sums: object) -> bool:
     """Return whether ``sums`` is a float64 array with one sum for each row, as the engine takes it."""
     return isinstance(sums, np.ndarray) and sums.ndim == 1 and sums.dtype == np.float64
 

@@ -5,9 +5,16 @@ declared with the methods that it stands in for. When a class is made that overr
 replaced by one that calls them. So an override is always called, and no algorithm asks whether there is one.
 """
 
-from collections.abc import Mapping
-from inspect import getattr_static
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter, getattr_static, signature
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from rlfast.policy.components.batches import as_batch
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORWARD = ("__call__", "forward")
 
 
 class Shortcut(NamedTuple):
@@ -20,6 +27,39 @@ class Shortcut(NamedTuple):
 
 
 Shortcuts: TypeAlias = Mapping[str, Shortcut]
+
+
+def instead_of_forward(read: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Declare that a method computes a part of what ``forward`` returns, without choosing actions.
+
+    In a class that overrides ``forward``, the method calls it. Optional arguments other than ``state`` and ``batch``
+    are passed on if they are given; other arguments than the first are random numbers, which ``forward`` draws itself.
+
+    :param read: returns the result of the method for that of ``forward``.
+    :return: a decorator of methods whose first argument is observations, or a sample that has them.
+    """
+
+    def declare(method: F) -> F:
+        parameters = signature(method)
+        optional = {p.name for p in parameters.parameters.values() if p.default is not Parameter.empty}
+
+        @wraps(method)
+        def through_forward(policy: Any, obs: Any, *args: Any, **kwargs: Any) -> Any:
+            given = parameters.bind(policy, obs, *args, **kwargs).arguments
+            options = {
+                name: value
+                for name, value in given.items()
+                if name in optional and value is not parameters.parameters[name].default
+            }
+            state, batch = options.pop("state", None), options.pop("batch", None)
+            if isinstance(obs, tuple):  # a Sample or a Minibatch
+                state, batch = obs.state, obs.batch  # type: ignore[attr-defined]
+            return read(policy(as_batch(obs) if batch is None else batch, state, **options))
+
+        method.through_forward = through_forward  # type: ignore[attr-defined]
+        return method
+
+    return declare
 
 
 def drop_overridden(kind: type) -> None:
@@ -43,9 +83,13 @@ def drop_overridden(kind: type) -> None:
     """
     for base in kind.__mro__:
         declared: Shortcuts = vars(base).get("shortcuts", {})
-        for name, (of, otherwise) in declared.items():
+        found = {name: (of, getattr_static(kind, otherwise)) for name, (of, otherwise) in declared.items()}
+        for name, value in vars(base).items():
+            if through := getattr(value, "through_forward", None):
+                found[name] = FORWARD, through
+        for name, (of, other) in found.items():
             if overrides(kind, of, name):
-                setattr(kind, name, getattr_static(kind, otherwise))
+                setattr(kind, name, other)
 
 
 def overrides(kind: type, names: tuple[str, ...], below: str) -> bool:

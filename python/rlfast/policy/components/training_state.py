@@ -72,7 +72,7 @@ def find(policy: nn.Module) -> FoundState:
     return found
 
 
-def _keep(found: FoundState, place: str, value: Any, registered: set[int]) -> bool:
+def _keep(found: FoundState, place: str, value: object, registered: set[int]) -> bool:
     """Add ``value`` to ``found`` if it is an optimizer or a part.
 
     :return: whether its own attributes need no search.
@@ -113,7 +113,7 @@ class _Stream:
             self._stream.bit_generator.state = state["numpy"]
 
 
-def _items(owner: Any) -> Iterator[tuple[Any, Any]]:
+def _items(owner: object) -> Iterator[tuple[Any, Any]]:
     if isinstance(owner, nn.Module):
         if not type(owner).__module__.startswith("torch."):
             yield from ((name, value) for name, value in vars(owner).items() if name not in _SKIPPED)
@@ -135,7 +135,7 @@ def _slots(kind: type) -> Iterator[str]:
         yield from (names,) if isinstance(names, str) else names
 
 
-def _is_foreign(value: Any) -> bool:
+def _is_foreign(value: object) -> bool:
     """Return whether ``value`` is not a policy's state: a function, an environment, a buffer, a logger and the like."""
     if isinstance(value, type | ModuleType | gym.Env | gym.Space) or inspect.isroutine(value):
         return True
@@ -161,7 +161,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return all(_is_plain(entry, depth + 1) for entry in value)
 
 
-def _is_key(key: Any) -> bool:
+def _is_key(key: object) -> bool:
     return type(key) in _SCALAR_TYPES or isinstance(key, np.generic) or (type(key) is tuple and all(map(_is_key, key)))
 
 
@@ -176,7 +176,7 @@ def records_initial_values(construct: Callable[..., None]) -> Callable[..., None
     @wraps(construct)
     def init(policy: Any, /, *args: Any, **kwargs: Any) -> None:
         outermost = "_initial_values" not in vars(policy)
-        for name in kwargs.keys() & {*type(policy).refused_options} if outermost else ():
+        for name in kwargs.keys() & policy._refused_options if outermost else ():  # noqa: SLF001 (of every policy)
             raise TypeError(f"{type(policy).__name__}.__init__() got an unexpected keyword argument {name!r}")
         vars(policy).setdefault("_initial_values", {})
         construct(policy, *args, **kwargs)
@@ -220,7 +220,7 @@ def set_values(policy: nn.Module, state: dict[str, Values]) -> None:
             _put(slot, _restored(written, slot.value))
 
 
-def _is_empty(value: Any) -> bool:
+def _is_empty(value: object) -> bool:
     return isinstance(value, dict | list | set) and not value
 
 
@@ -239,7 +239,7 @@ def _fingerprint(value: Any) -> Any:
     return (type(value), tuple((key, _fingerprint(entry)) for key, entry in entries))
 
 
-def _serialized(value: Any) -> Any:
+def _serialized(value: object) -> Any:
     """Return the value as numbers, lists, dicts and tensors, which ``torch.load`` reads with ``weights_only=True``."""
     if isinstance(value, np.generic):
         return value.item()
@@ -256,14 +256,14 @@ def _serialized(value: Any) -> Any:
     return value
 
 
-def _as_key(key: Any) -> Any:
+def _as_key(key: object) -> Any:
     """Return a key as scalars of Python and tuples of them."""
     if isinstance(key, tuple):
         return tuple(map(_as_key, key))
     return key.item() if isinstance(key, np.generic) else key
 
 
-def _restored(written: Any, old: Any) -> Any:
+def _restored(written: object, old: object) -> Any:
     """Return the value that :func:`_serialized` was given. ``old`` is changed in place if possible, as others may hold
     it.
     """
@@ -278,7 +278,7 @@ def _restored(written: Any, old: Any) -> Any:
     return type(old)(written) if isinstance(old, np.generic) and written is not None else written
 
 
-def _read_entries(kind: str, entries: Any, old: Any) -> Any:
+def _read_entries(kind: str, entries: Any, old: object) -> Any:
     if kind == "array":
         array = entries.cpu().numpy()
         if not isinstance(old, np.ndarray) or old.shape != array.shape or old.dtype != array.dtype:
@@ -308,7 +308,7 @@ def _read_entries(kind: str, entries: Any, old: Any) -> Any:
     return known_list
 
 
-def _new_slot(policy: Any, place: str) -> Slot | None:
+def _new_slot(policy: object, place: str) -> Slot | None:
     """Return the place of an attribute, or an entry of a dict, that was added after the policy was made."""
     owner = policy
     *path, name = place.split(".")
@@ -324,7 +324,7 @@ def _new_slot(policy: Any, place: str) -> Slot | None:
     return Slot(owner, name, None)
 
 
-def _put(slot: Slot, value: Any) -> None:
+def _put(slot: Slot, value: object) -> None:
     if value is slot.value:
         return
     if isinstance(slot.owner, dict | list):

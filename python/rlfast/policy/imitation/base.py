@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, cast
+from typing import Any, Literal, TypeVar, Unpack, cast
 
 import gymnasium as gym
 import torch
@@ -8,19 +8,17 @@ from torch import nn
 from torch.nn import functional
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import ContinuousChooser
 from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -60,7 +58,6 @@ class ImitationPolicy(ReplayLearner):
     learns_from_rewards = False
     learns_log_probs = True
     counts_from_zero = True
-    shortcuts: ClassVar[Shortcuts] = {"output": Shortcut(("__call__", "forward"), "_output_of_forward")}
 
     def __init__(
         self,
@@ -87,12 +84,7 @@ class ImitationPolicy(ReplayLearner):
         self.actor = actor
         self.optim = make_optimizer(optim, actor.parameters())
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "ModelOutputBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ModelOutputBatchProtocol:
         """Choose actions: the actor's, or the likeliest of discrete ones; ``batch.obs.mask`` is true for legal ones.
 
         :param batch: a batch with ``obs`` and ``info``.
@@ -105,13 +97,14 @@ class ImitationPolicy(ReplayLearner):
             act = legal_values(logits, action_mask(batch.obs)).argmax(dim=1)
         else:
             act = logits.reshape(len(logits), *(self.action_space.shape or ()))
-        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden}))
+        return cast(ModelOutputBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden}))
 
     def _make_chooser(self) -> Chooser:
         if self.action_type == "discrete":
             return Chooser(self)
         return ContinuousChooser(self, self.action_space.shape or ())
 
+    @instead_of_forward(lambda result: result.act if result.act.is_floating_point() else result.logits)
     def output(self, sample: Sample) -> torch.Tensor:
         """Return the output of the actor: actions, or unnormalized log-probabilities of discrete ones.
 
@@ -119,11 +112,6 @@ class ImitationPolicy(ReplayLearner):
         """
         info = info_of(sample.batch)
         return cast("torch.Tensor", self.actor(inner_obs(sample.obs), state=sample.state, info=info)[0])
-
-    def _output_of_forward(self, sample: Sample) -> torch.Tensor:
-        """Return the result of an overridden :meth:`forward`; see :meth:`output`."""
-        result = self(sample.batch, sample.state)
-        return cast("torch.Tensor", result.logits if self.action_type == "discrete" else result.act)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, None]:
         """Do one gradient step on the distance from the actions of the data, which need no priorities."""

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
+from typing import Any, Literal, TypeVar, Unpack, cast
 
 import torch
 from gymnasium.spaces import Box
@@ -7,18 +7,16 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol
 from rlfast.functional.offline import autoencoder_loss, softened_minimum
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.critics import q_values, twin_critics
+from rlfast.policy.critics import critic_step, q_values, twin_critics
 from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.net.continuous import VAE
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -67,6 +65,9 @@ class BCQPolicy(ReplayLearner):
     """
 
     stats_class = BCQTrainingStats
+    critic_target: nn.Module
+    critic2_target: nn.Module
+    actor_perturbation_target: nn.Module
     learns_from_returns = False  # targets are made by the autoencoder after its step
 
     @validate_arguments
@@ -106,19 +107,18 @@ class BCQPolicy(ReplayLearner):
         self.device, self.tau, self.lmbda = device, tau, lmbda
         self.forward_sampled_times, self.num_sampled_action = forward_sampled_times, num_sampled_action
         self.actor_perturbation, self.vae = actor_perturbation, vae
-        self.actor_perturbation_target = self.lagged_copy(actor_perturbation)
         self.actor_perturbation_optim = make_optimizer(actor_perturbation_optim, actor_perturbation.parameters())
         self.vae_optim = make_optimizer(vae_optim, vae.parameters())
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_target, self.critic2_target = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("critic", "critic2", "actor_perturbation", suffix="_target")
 
     @property
     def acting_network(self) -> nn.Module:
         """The network that moves actions."""
         return self.actor_perturbation
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         """Choose the action of the greatest value by the first critic, among ``forward_sampled_times`` for each row.
 
         :return: ``act``, an array ``[B, ...]``.
@@ -129,7 +129,7 @@ class BCQPolicy(ReplayLearner):
         best_B = self.critic(many, act).reshape(len(obs), -1).argmax(dim=1)
         chosen = act.reshape(len(obs), self.forward_sampled_times, -1)[torch.arange(len(obs)), best_B]
         act_BA = chosen.reshape(len(obs), *(self.action_space.shape or ())).detach().cpu().numpy()
-        return cast("ActBatchProtocol", wrap({"act": act_BA}))
+        return cast(ActBatchProtocol, wrap({"act": act_BA}))
 
     def _draw(self, rows: int) -> torch.Tensor:
         return self.draw_normal((rows, self.vae.latent_dim), dtype_of(self.actor_perturbation), self._device)
@@ -142,7 +142,8 @@ class BCQPolicy(ReplayLearner):
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the autoencoder, each critic, the moving network and the target networks (algorithm 1)."""
         noise, latent_next, latent = sample.draws
-        obs, act = sample.obs, sample.act.flatten(1)
+        sample = sample._replace(act=sample.act.flatten(1))
+        obs, act = sample.obs, sample.act
         reconstruction, mean, std = self.vae(obs, act, noise)
         vae_loss = autoencoder_loss(reconstruction, act, mean, std)
         descend(vae_loss, self.vae_optim)
@@ -155,29 +156,20 @@ class BCQPolicy(ReplayLearner):
             returns_B = sample.bootstrapped(value_B)
             sampled = self.vae.decode(obs, latent)
 
-        losses, errors = {"vae_loss": vae_loss.detach()}, []
-        for name, critic, optim in (
-            ("critic1_loss", self.critic, self.critic_optim),
-            ("critic2_loss", self.critic2, self.critic2_optim),
-        ):
-            error_B = returns_B - q_values(critic, obs, act)
-            critic_loss = (sample.weight * error_B.square()).mean()
-            descend(critic_loss, optim)
-            losses[name] = critic_loss.detach()
-            errors.append(error_B.detach())
+        error1_B, critic1_loss = critic_step(self.critic, self.critic_optim, sample, returns_B)
+        error2_B, critic2_loss = critic_step(self.critic2, self.critic2_optim, sample, returns_B)
 
         actor_loss = -self.critic(obs, self.actor_perturbation(obs, sampled)).mean()  # equation 14
         descend(actor_loss, self.actor_perturbation_optim)
-        losses["actor_loss"] = actor_loss.detach()
         self.sync_weight()
-        return losses, (errors[0] + errors[1]) / 2
+        losses = {"actor_loss": actor_loss.detach(), "vae_loss": vae_loss.detach()}
+        losses |= {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
+        return losses, -(error1_B + error2_B) / 2
 
     def sync_weight(self) -> None:
         """Move the target networks a step towards the trained ones."""
-        self.soft_update(self.critic_target, self.critic, self.tau)
-        self.soft_update(self.critic2_target, self.critic2, self.tau)
-        self.soft_update(self.actor_perturbation_target, self.actor_perturbation, self.tau)
+        self.update_targets(self.tau)
 
-    def inputs(self, obs: Any) -> Any:
+    def inputs(self, obs: object) -> Any:
         """Return observations as tensors."""
         return to_torch(obs, dtype_of(self.actor_perturbation), self._device)

@@ -1,18 +1,17 @@
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import numpy as np
 import torch
 from torch import nn
 
-from rlfast.data import Batch, to_numpy, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_numpy, to_torch
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import soft_value
 from rlfast.functional.offline import conservative_gap
-from rlfast.policy.components.batches import as_batch
 from rlfast.policy.components.memory.sequences import actor_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import FORWARD, Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.critics import q_values, twin_critics
 from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
 from rlfast.policy.replay import Losses, Sample
@@ -26,9 +25,6 @@ from rlfast.utils.arguments.validation import (
     validate_arguments,
 )
 from rlfast.utils.optim import OptionalOptimizer, descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
 
 
 @dataclass(kw_only=True)
@@ -90,10 +86,7 @@ class CQLPolicy(SoftLearner):
 
     stats_class = CQLTrainingStats
     learns_from_returns = False  # targets are made by the actor after its step
-    shortcuts: ClassVar[Shortcuts] = {
-        "_sample_many": Shortcut(("__call__", "forward"), "_sample_many_of_forward"),
-        "calc_imitation_loss": Shortcut(("__call__", "forward"), "_imitation_loss_of_forward"),
-    }
+    shortcuts: ClassVar[Shortcuts] = {"_sample_many": Shortcut(FORWARD, "_sample_many_of_forward")}
 
     @validate_arguments
     def __init__(
@@ -125,7 +118,7 @@ class CQLPolicy(SoftLearner):
         super().__init__(**options)
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("critic", "critic2")
         self.cql_temperature, self.cql_weight, self.clip_grad = temperature, cql_weight, clip_grad
         self.with_lagrange, self.lagrange_threshold = with_lagrange, lagrange_threshold
         self.device = device
@@ -149,7 +142,7 @@ class CQLPolicy(SoftLearner):
         uniform = uniform * (self.max_action - self.min_action) + self.min_action
         return (*first, uniform, self.draw_noise(many), self.draw_noise(many))
 
-    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw nothing: the noise of the targets' actions is drawn with the others."""
         return ()
 
@@ -192,14 +185,9 @@ class CQLPolicy(SoftLearner):
         self.sync_weight()
         return losses, ((errors[0] + errors[1]) / 2).detach()
 
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)
-        self.soft_update(self.critic2_old, self.critic2, self.tau)
-
     # -- parts of the losses -------------------------------------------------------------------------------------------
 
-    def actor_pred(self, obs: Any, noise: torch.Tensor, *, repeats: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    def actor_pred(self, obs: object, noise: torch.Tensor, *, repeats: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
         """Return random actions, and their log-probabilities ``[N, 1]``.
 
         :param obs: observations, ``[B, ...]``.
@@ -209,22 +197,24 @@ class CQLPolicy(SoftLearner):
         act, log_prob_N = self.sample(obs, noise) if repeats == 1 else self._sample_many(obs, noise, repeats)
         return act.reshape(-1, *self._act_shape), log_prob_N.reshape(-1, 1)
 
-    def _sample_many(self, obs: Any, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _sample_many(self, obs: object, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return several actions at each observation, for all of which the actor is computed once."""
         mean, std = (one[:, None] for one in actor_output(self.actor, obs, None, {}))
         return SquashedNormal(mean, std).with_log_prob(noise.reshape(len(mean), repeats, -1))
 
-    def _sample_many_of_forward(self, obs: Any, noise: torch.Tensor, repeats: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _sample_many_of_forward(
+        self, obs: object, noise: torch.Tensor, repeats: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         return self.sample(_repeated(obs, repeats), noise)
 
-    def calc_actor_loss(self, obs: Any, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def calc_actor_loss(self, obs: object, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of the actor, as of SAC, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`."""
         act, log_prob = self.actor_pred(obs, noise)
         q1_B, q2_B = self._values(obs, act)
         return -soft_value(q1_B, q2_B, log_prob.flatten(), self.temperature.value).mean(), log_prob
 
     def calc_imitation_loss(
-        self, obs: Any, act_data: torch.Tensor, noise: torch.Tensor
+        self, obs: object, act_data: torch.Tensor, noise: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         r"""Return the loss of an actor that imitates, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`.
 
@@ -233,22 +223,15 @@ class CQLPolicy(SoftLearner):
         :param obs: observations.
         :param act_data: the actions of the data, ``[B, ...]``.
         """
-        dist = SquashedNormal(*actor_output(self.actor, obs, None, {}))
-        log_prob_B = dist.with_log_prob(noise)[1]
+        dist, log_prob_B = self._dist_and_log_prob(obs, noise)
         loss_B = self.temperature.value * log_prob_B - dist.log_prob(act_data.flatten(1).to(log_prob_B.dtype))
         return loss_B.mean(), log_prob_B[:, None]
 
-    def _imitation_loss_of_forward(
-        self,
-        obs: Any,
-        act_data: torch.Tensor,
-        noise: torch.Tensor,  # noqa: ARG002 (forward draws its own)
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss of an overridden :meth:`forward`; see :meth:`calc_imitation_loss`."""
-        result = self(as_batch(obs))
-        log_prob_B = result.log_prob.flatten()
-        loss_B = self.temperature.value * log_prob_B - result.dist.log_prob(act_data.flatten(1).to(log_prob_B.dtype))
-        return loss_B.mean(), log_prob_B[:, None]
+    @instead_of_forward(lambda result: (result.dist, result.log_prob.flatten()))
+    def _dist_and_log_prob(self, obs: object, noise: torch.Tensor) -> tuple[SquashedNormal, torch.Tensor]:
+        """Return the distribution of actions, and log-probabilities of random ones, ``[B]``."""
+        dist = SquashedNormal(*actor_output(self.actor, obs, None, {}))
+        return dist, dist.with_log_prob(noise)[1]
 
     def sampled_values(self, sample: Sample, *draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values of sampled actions less their log-probabilities, by each critic, ``[B, 3 n]`` (appendix F).
@@ -268,7 +251,7 @@ class CQLPolicy(SoftLearner):
         q1_BN, q2_BN = (torch.cat([part[critic].reshape(-1, many) for part in parts], dim=1) for critic in (0, 1))
         return q1_BN, q2_BN
 
-    def calc_random_values(self, obs: Any, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def calc_random_values(self, obs: object, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values of uniform actions less their log-probability, by each critic, ``[N, 1]``.
 
         :param obs: observations, ``[N, ...]``.
@@ -296,14 +279,14 @@ class CQLPolicy(SoftLearner):
             q1_N, q2_N = torch.maximum(q1_N, lowest_N), torch.maximum(q2_N, lowest_N)
         return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob
 
-    def _values(self, obs: Any, act: torch.Tensor, *critics: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
+    def _values(self, obs: object, act: torch.Tensor, *critics: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the values of actions by two critics, the trained ones by default, ``[N]`` each."""
         first, second = critics or (self.critic, self.critic2)
         return q_values(first, obs, act), q_values(second, obs, act)
 
     # -- calibration ---------------------------------------------------------------------------------------------------
 
-    def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
+    def process_buffer(self, buffer: ReplayBuffer) -> ReplayBuffer:
         """Add, if the policy is calibrated, the column ``calibration_returns``, the return from each row on, and
         ``has_calibration_return``, which is True.
 
@@ -330,7 +313,7 @@ class CQLPolicy(SoftLearner):
             )
         return super().process_fn(batch, buffer, indices)
 
-    def inputs(self, obs: Any) -> Any:
+    def inputs(self, obs: object) -> Any:
         """Return observations as tensors."""
         return to_torch(obs, device=self._device)
 

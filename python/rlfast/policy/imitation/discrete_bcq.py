@@ -1,28 +1,25 @@
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.types import ImitationBatchProtocol, ObsBatchProtocol
 from rlfast.functional.losses import huber_loss, td_error
 from rlfast.functional.offline import likely_actions
 from rlfast.policy.components.action_masks import action_mask, legal_values
-from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
-from rlfast.policy.q_learner import QLearner, QOptions, network_output, output_of_actions
+from rlfast.policy.q_learner import QLearner, QOptions, greedy_actions_of, network_output, output_of_actions
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ImitationBatchProtocol, ObsBatchProtocol
-
 
 float_info = torch.finfo(torch.float32)
 INF = float_info.max
@@ -71,10 +68,6 @@ class DiscreteBCQPolicy(QLearner):
     """
 
     stats_class = DiscreteBCQTrainingStats
-    shortcuts: ClassVar[Shortcuts] = {
-        "outputs": Shortcut(("__call__", "forward"), "_outputs_of_forward"),
-        "likely_actions": Shortcut(("__call__", "forward"), "_greedy_actions_of_forward"),
-    }
 
     @validate_arguments
     def __init__(
@@ -117,10 +110,10 @@ class DiscreteBCQPolicy(QLearner):
 
     def forward(  # type: ignore[override]
         self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (for other policies)
-    ) -> "ImitationBatchProtocol":
+        batch: ObsBatchProtocol,
+        state: object = None,
+        **kwargs: Any,
+    ) -> ImitationBatchProtocol:
         """Choose the actions with the greatest values among those that are likely in the data.
 
         :return: ``act``, int64 ``[B]``; ``q_value`` and ``imitation_logits``, ``[B, actions]``; ``state``.
@@ -129,14 +122,15 @@ class DiscreteBCQPolicy(QLearner):
         logits_BA = network_output(self.imitator, batch.obs, batch.info, state)[0]
         act = self._best_likely(q_BA, logits_BA, batch.obs)
         fields = {"act": act, "q_value": q_BA, "imitation_logits": logits_BA}
-        return cast("ImitationBatchProtocol", wrap(fields | {"state": None if hidden is None else parse(hidden)}))
+        return cast(ImitationBatchProtocol, wrap(fields | {"state": None if hidden is None else parse(hidden)}))
 
-    def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: Any) -> torch.Tensor:
+    def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: object) -> torch.Tensor:
         """Return the actions with the greatest values among those that are likely in the data (equation 17)."""
         likely_BA = likely_actions(legal_values(logits_BA, action_mask(obs)), math.exp(self._log_tau))
         return q_BA.masked_fill(~likely_BA, -torch.inf).argmax(dim=1)
 
-    def likely_actions(self, obs: Any, state: Any = None) -> torch.Tensor:
+    @instead_of_forward(greedy_actions_of)
+    def likely_actions(self, obs: object, state: object = None) -> torch.Tensor:
         """Return the actions that the trained networks choose, ``[B]``; see :meth:`forward`.
 
         :param obs: observations.
@@ -144,7 +138,8 @@ class DiscreteBCQPolicy(QLearner):
         """
         return self._best_likely(*self.outputs(obs, state), obs)
 
-    def outputs(self, obs: Any, state: Any = None, batch: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+    @instead_of_forward(lambda result: (result.q_value, result.imitation_logits))
+    def outputs(self, obs: object, state: object = None, batch: object = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return values and logits of imitation, ``[B, actions]`` each.
 
         :param obs: observations.
@@ -154,12 +149,7 @@ class DiscreteBCQPolicy(QLearner):
         info = info_of(batch)
         return network_output(self.model, obs, info, state)[0], network_output(self.imitator, obs, info, state)[0]
 
-    def _outputs_of_forward(self, obs: Any, state: Any = None, batch: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the result of an overridden :meth:`forward`; see :meth:`outputs`."""
-        result = self(as_batch(obs) if batch is None else batch, state)
-        return result.q_value, result.imitation_logits
-
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]`` (equation 18)."""
         q_BA = network_output(self.network("model_old"), obs_next, {}, state)[0]
         return output_of_actions(q_BA, self.likely_actions(obs_next, state))

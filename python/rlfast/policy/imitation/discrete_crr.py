@@ -1,22 +1,19 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, cast
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
-from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import Categorical
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.functional.offline import conservative_gap, regression_weight
+from rlfast.policy.categorical import CategoricalLearner
 from rlfast.policy.components.action_masks import action_mask, legal_logits
-from rlfast.policy.components.batches import as_batch, info_of
-from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.modelfree.pg import PGPolicy, PGTrainingStats
-from rlfast.policy.native.choosers import Chooser, ClockChooser
 from rlfast.policy.q_learner import output_of_actions
-from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
+from rlfast.policy.replay import Losses, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -26,9 +23,6 @@ from rlfast.utils.arguments.validation import (
 )
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 from rlfast.utils.warning import warn_user
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -46,7 +40,7 @@ TDiscreteCRRTrainingStats = TypeVar("TDiscreteCRRTrainingStats", bound=DiscreteC
 
 
 @PGPolicy.register
-class DiscreteCRRPolicy(ReplayLearner):
+class DiscreteCRRPolicy(CategoricalLearner):
     r"""Critic regularized regression, from fixed data with discrete actions (Wang et al., arXiv:2006.15134).
 
     .. math::
@@ -75,11 +69,8 @@ class DiscreteCRRPolicy(ReplayLearner):
     :raises ValueError: for a value out of range, or another kind of action space.
     """
 
-    counts_from_zero = True
     stats_class = DiscreteCRRTrainingStats
     learns_log_probs = True
-    refused_options = ("action_scaling", "action_bound_method")
-    shortcuts: ClassVar[Shortcuts] = {"dist": Shortcut(("__call__", "forward"), "_dist_of_forward")}
 
     @validate_arguments
     def __init__(
@@ -99,67 +90,35 @@ class DiscreteCRRPolicy(ReplayLearner):
         deterministic_eval: bool = False,
         **options: Unpack[ReplayOptions],
     ) -> None:
-        if not isinstance(action_space, Discrete):
-            raise ValueError(f"DiscreteCRR needs a Discrete action space, got {action_space}")
         if policy_improvement_mode not in ("exp", "binary", "all"):
             raise ValueError(f'policy_improvement_mode must be "exp", "binary" or "all", got {policy_improvement_mode}')
         if reward_normalization:
             warn_user("reward_normalization has no effect: CRR learns from rewards themselves")
-        check_networks(actor=actor, critic=critic)
-        check_output(actor, action_space)
+        check_networks(critic=critic)
         super().__init__(
-            gamma=discount_factor, n_step=1, action_space=action_space, action_bound_method=None, **options
+            actor=actor,
+            action_space=action_space,
+            gamma=discount_factor,
+            n_step=1,
+            deterministic_eval=deterministic_eval,
+            **options,
         )
-        self.actor, self.critic = actor, critic
+        self.critic = critic
         self.optim = make_optimizer(optim, nn.ModuleList([actor, critic]).parameters())
         self._freq = target_update_freq
         self._target = target_update_freq > 0
-        self.actor_old = self.lagged_copy(actor) if self._target else actor
-        self.critic_old = self.lagged_copy(critic) if self._target else critic
+        self.actor_old, self.critic_old = actor, critic
+        if self._target:
+            self.add_targets("actor", "critic")
         self._policy_improvement_mode = policy_improvement_mode
         self._ratio_upper_bound, self._beta = ratio_upper_bound, beta
         self._min_q_weight = min_q_weight
-        self.deterministic_eval = deterministic_eval
 
     def is_due(self) -> bool:
         """Return whether the next gradient step ends with a copy to the target networks."""
         return self._target and self._iter % self._freq == self._freq - 1
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistBatchProtocol":
-        """Choose actions: at random, or the likeliest in evaluation mode with ``deterministic_eval``.
-
-        :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
-        """
-        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
-        logits = legal_logits(logits, action_mask(batch.obs))
-        dist = Categorical(logits)
-        greedy = self.deterministic_eval and not self.training
-        act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
-        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
-
-    def _make_chooser(self) -> Chooser:
-        return ClockChooser(self, Categorical)
-
-    def dist(self, obs: Any, state: Any = None, batch: Any = None) -> Categorical:
-        """Return the distribution over actions by the trained actor.
-
-        :param obs: observations.
-        :param state: hidden state before them.
-        :param batch: the sample that they belong to, if any.
-        """
-        logits = self.actor(obs, state=state, info=info_of(batch))[0]
-        return Categorical(legal_logits(logits, action_mask(obs)))
-
-    def _dist_of_forward(self, obs: Any, state: Any = None, batch: Any = None) -> Any:
-        """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
-        return self(as_batch(obs) if batch is None else batch, state).dist
-
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the expected value of the observation after the last reward, ``[B]``, by the target networks."""
         logits = self.actor_old(obs_next, state=state, info={})[0]
         probs_BA = Categorical(legal_logits(logits, action_mask(obs_next))).probs
@@ -187,13 +146,4 @@ class DiscreteCRRPolicy(ReplayLearner):
 
     def sync_weight(self) -> None:
         """Copy the trained networks to the target networks."""
-        self.soft_update(self.actor_old, self.actor, 1.0)
-        self.soft_update(self.critic_old, self.critic, 1.0)
-
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
-        """Return stored actions as indices, ``[B]``."""
-        return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
-
-    def _set_td_error(self, batch: Any, error_B: torch.Tensor) -> None:
-        """Store errors for priorities, and as ``weight`` with the opposite sign."""
-        batch.td_error, batch.weight = error_B, -error_B
+        self.update_targets(1.0)

@@ -1,12 +1,14 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 from torch.nn import functional
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional.offline import discriminator_loss
 from rlfast.policy.components.minibatches import minibatches_of, summaries_of
 from rlfast.policy.components.network_checks import check_networks
@@ -15,10 +17,6 @@ from rlfast.policy.modelfree.ppo import PPOOptions, PPOPolicy, PPOTrainingStats
 from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
 from rlfast.utils.net._layers import placed_like, without_mask
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import RolloutBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -59,7 +57,7 @@ class GAILPolicy(PPOPolicy):
     def __init__(
         self,
         *,
-        expert_buffer: "ReplayBuffer",
+        expert_buffer: ReplayBuffer,
         disc_net: nn.Module,
         disc_optim: OptionalOptimizer,
         disc_update_num: PositiveInt = 4,
@@ -86,20 +84,13 @@ class GAILPolicy(PPOPolicy):
             act = act.clamp(-1.0, 1.0) if self.action_bound_method == "clip" else act.tanh()
         return cast("torch.Tensor", self.disc_net(torch.cat([obs.flatten(1), act.flatten(1).to(obs.dtype)], dim=1)))
 
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         """Replace the rewards by the discriminator's, and prepare the roll-out; see :class:`RolloutLearner`."""
         with torch.no_grad():
             batch.rew = functional.softplus(self.disc(batch)).flatten().cpu().numpy()
         return super().process_fn(batch, buffer, indices)
 
-    def learn(
-        self,
-        batch: "RolloutBatchProtocol",
-        batch_size: int | None,
-        repeat: int,
-        *args: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-        **kwargs: Any,  # noqa: ARG002
-    ) -> Any:
+    def learn(self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:
         """Train the discriminator, and then pass over the roll-out; see :meth:`RolloutLearner.learn`."""
         losses = [*self._train_discriminator(batch)]
         summaries = self.summaries_of_passes(batch, batch_size, repeat) | summaries_of(losses)

@@ -1,10 +1,11 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 import torch
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.functional.offline import expectile_loss, exponential_weight
@@ -12,16 +13,13 @@ from rlfast.policy.actor_critic import ActorCriticLearner, ExploringOptions
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
-from rlfast.policy.critics import q_values, twin_critics
+from rlfast.policy.components.shortcuts import instead_of_forward
+from rlfast.policy.critics import critic_step, q_values, twin_critics
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import PositiveFloat, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -66,7 +64,6 @@ class IQLPolicy(ActorCriticLearner):
 
     stats_class = IQLTrainingStats
     learns_from_returns = False  # targets are made by the value after its step
-    shortcuts: ClassVar[Shortcuts] = {"dist": Shortcut(("__call__", "forward"), "_dist_of_forward")}
 
     @validate_arguments
     def __init__(
@@ -88,12 +85,12 @@ class IQLPolicy(ActorCriticLearner):
         super().__init__(**options)
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("critic", "critic2")
         self.value, self.value_optim = value, make_optimizer(value_optim, value.parameters())
         self.expectile, self.temperature, self.max_weight = expectile, temperature, max_weight
         self.deterministic_eval = deterministic_eval
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "DistBatchProtocol":  # type: ignore[override]  # noqa: ARG002
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> DistBatchProtocol:  # type: ignore[override]
         """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
 
         :return: ``act``, ``[B, *shape]``; ``dist``; ``logits``, means and deviations, ``[2, B, size]``; ``state``.
@@ -103,11 +100,12 @@ class IQLPolicy(ActorCriticLearner):
         greedy = self.deterministic_eval and not self.training
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
-        return cast("DistBatchProtocol", wrap({**fields, "dist": dist}))
+        return cast(DistBatchProtocol, wrap({**fields, "dist": dist}))
 
     def _make_chooser(self) -> Chooser:
         return NormalChooser(self, self._act_shape)
 
+    @instead_of_forward(lambda result: result.dist)
     def dist(self, sample: Sample) -> DiagonalNormal:
         """Return the distribution over actions at the observations of a sample.
 
@@ -115,10 +113,6 @@ class IQLPolicy(ActorCriticLearner):
         """
         info = info_of(sample.batch)
         return DiagonalNormal(*self.actor(sample.obs, state=sample.state, info=info)[0])
-
-    def _dist_of_forward(self, sample: Sample) -> Any:
-        """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
-        return self(sample.batch, sample.state).dist
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the value, the actor, each critic and the target critics (algorithm 1)."""
@@ -135,17 +129,9 @@ class IQLPolicy(ActorCriticLearner):
         actor_loss = policy_gradient_loss(self.dist(sample).log_prob(sample.act.flatten(1)), weight_B)  # equation 7
         descend(actor_loss, self.actor_optim)
 
+        error1_B, critic1_loss = critic_step(self.critic, self.critic_optim, sample, returns_B)  # equation 6
+        error2_B, critic2_loss = critic_step(self.critic2, self.critic2_optim, sample, returns_B)
+        self.sync_weight()
         losses = {"actor_loss": actor_loss.detach(), "value_loss": value_loss.detach()}
-        errors = []
-        for name, critic, optim in (
-            ("critic1_loss", self.critic, self.critic_optim),
-            ("critic2_loss", self.critic2, self.critic2_optim),
-        ):
-            error_B = returns_B - q_values(critic, sample.obs, sample.act)
-            critic_loss = (sample.weight * error_B.square()).mean()  # equation 6
-            descend(critic_loss, optim)
-            losses[name] = critic_loss.detach()
-            errors.append(error_B.detach())
-        self.soft_update(self.critic_old, self.critic, self.tau)
-        self.soft_update(self.critic2_old, self.critic2, self.tau)
-        return losses, (errors[0] + errors[1]) / 2
+        losses |= {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
+        return losses, -(error1_B + error2_B) / 2

@@ -1,18 +1,16 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 
+from rlfast.data import ReplayBuffer
 from rlfast.functional.offline import squared_distance
 from rlfast.policy.components.returns import Index
 from rlfast.policy.critics import q_values
 from rlfast.policy.modelfree.td3 import TD3Options, TD3Policy, TD3TrainingStats
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, validate_arguments
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
 
 
 @dataclass(kw_only=True)
@@ -59,7 +57,7 @@ class ReBRACPolicy(TD3Policy):
         self.actor_penalty, self.critic_penalty = actor_penalty, critic_penalty
         self.normalize_value = normalize_value
 
-    def _add_sums(self, batch: Any, buffer: "ReplayBuffer", indices: Index) -> Index:
+    def _add_sums(self, batch: Any, buffer: ReplayBuffer, indices: Index) -> Index:
         """Add also the actions after the last rewards, and whether they are known."""
         last = super()._add_sums(batch, buffer, indices)
         following = np.asarray(buffer.next(last))

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import torch
 
@@ -8,9 +8,6 @@ from rlfast.policy.critics import q_values
 from rlfast.policy.modelfree.td3 import TD3Options, TD3Policy, TD3TrainingStats
 from rlfast.policy.replay import Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, validate_arguments
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)

@@ -1,7 +1,7 @@
 """Curiosity: rewards for transitions that a model predicts badly."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import gymnasium as gym
 import numpy as np
@@ -9,14 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from rlfast.data import Batch, to_numpy, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_numpy, to_torch
+from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, arr_type
 from rlfast.policy.base import BasePolicy, LearnsFrom, TLearningRateScheduler, TrainingStats, TrainingStatsWrapper
 from rlfast.policy.components.returns import Index
 from rlfast.utils.net.discrete import IntrinsicCuriosityModule
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, arr_type
 
 
 class ICMTrainingStats(TrainingStatsWrapper):
@@ -44,7 +41,7 @@ class CuriousRows:
     :param surprise: returns the curiosity of a batch of rows, ``[B]``.
     """
 
-    def __init__(self, buffer: "ReplayBuffer", surprise: Callable[[Any], NDArray[np.floating]]) -> None:
+    def __init__(self, buffer: ReplayBuffer, surprise: Callable[[Any], NDArray[np.floating]]) -> None:
         self._buffer = buffer
         self._surprise = surprise
 
@@ -122,12 +119,12 @@ class ICMPolicy(BasePolicy):
         """What the wrapped policy learns from."""
         return self.policy.learns_from
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         """Choose actions by the wrapped policy."""
         result: ActBatchProtocol = self.policy(batch, state, **kwargs)
         return result
 
-    def exploration_noise(self, act: Any, batch: "ObsBatchProtocol") -> Any:
+    def exploration_noise(self, act: Any, batch: ObsBatchProtocol) -> Any:
         """Add the noise of the wrapped policy."""
         return self.policy.exploration_noise(act, batch)
 
@@ -140,11 +137,11 @@ class ICMPolicy(BasePolicy):
         if start is not None:
             start(rows)
 
-    def map_action(self, act: "arr_type") -> NDArray[Any]:
+    def map_action(self, act: arr_type) -> NDArray[Any]:
         """Map actions by the wrapped policy."""
         return self.policy.map_action(act)
 
-    def map_action_inverse(self, act: "arr_type") -> NDArray[Any]:
+    def map_action_inverse(self, act: arr_type) -> NDArray[Any]:
         """Map actions back by the wrapped policy."""
         return self.policy.map_action_inverse(act)
 
@@ -159,15 +156,13 @@ class ICMPolicy(BasePolicy):
             raise NotImplementedError(f"{type(self.policy).__name__} has no set_eps")
         set_eps(eps)
 
-    def process_fn(
-        self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
-    ) -> "RolloutBatchProtocol":
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> RolloutBatchProtocol:
         """Add the model's errors to the rewards, and process the sample by the wrapped policy."""
         error, act_hat = self._predict(batch)
         batch.policy = Batch(batch.get("policy", Batch()), orig_rew=batch.rew, act_hat=act_hat, mse_loss=error)
         surprise = to_numpy(error.detach() * self.reward_scale)
         batch.rew = batch.rew + surprise.reshape(-1, *(1,) * (np.ndim(batch.rew) - 1))
-        rows = cast("ReplayBuffer", CuriousRows(buffer, self._surprise))
+        rows = cast(ReplayBuffer, CuriousRows(buffer, self._surprise))
         return self.policy.process_fn(batch, rows, indices)
 
     def _predict(self, rows: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -175,18 +170,18 @@ class ICMPolicy(BasePolicy):
         error, act_hat = self.model(rows.obs, rows.act, rows.obs_next)
         return error, act_hat
 
-    def _surprise(self, rows: Any) -> NDArray[np.floating]:
+    def _surprise(self, rows: object) -> NDArray[np.floating]:
         """Return the scaled errors of rows, ``[B]``."""
         with torch.no_grad():
             error, _ = self._predict(rows)
         return cast("NDArray[np.floating]", to_numpy(error * self.reward_scale))
 
-    def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
+    def post_process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> None:
         """Update priorities by the wrapped policy, and restore the rewards of the sample."""
         self.policy.post_process_fn(batch, buffer, indices)
         batch.rew = batch.policy.orig_rew
 
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> ICMTrainingStats:
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> ICMTrainingStats:
         """Train the wrapped policy, then the model."""
         stats = self.policy.learn(batch, *args, **kwargs)
         act_hat = batch.policy.act_hat

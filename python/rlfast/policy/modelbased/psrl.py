@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from rlfast.data import Batch
 from rlfast.data.random_actions import random_legal
+from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, TLearningRateScheduler, TrainingStats
 from rlfast.utils.arguments.validation import NonNegativeFloat, UnitFloat, validate_arguments
 from rlfast.utils.runtime.seeding import generator
-
-if TYPE_CHECKING:
-    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 
 Floats = NDArray[np.float64]
 
@@ -169,7 +167,7 @@ class PSRLModel:
         best = np.isclose(q_SA, value[:, None], rtol=1e-12, atol=0)
         return random_legal(generator() if rng is None else rng, best), value
 
-    def __call__(self, obs: NDArray[np.integer], state: Any = None, info: Any = None) -> NDArray[np.int64]:  # noqa: ARG002
+    def __call__(self, obs: NDArray[np.integer], state: object = None, info: object = None) -> NDArray[np.int64]:
         """Return the actions of the newest policy, which is made first if transitions were added since.
 
         :param obs: states, ``[B]``.
@@ -240,7 +238,7 @@ class PSRLPolicy(BasePolicy):
             raise ValueError(f"the priors have {self.model.n_action} actions, but the action space is {action_space}")
         self._add_done_loop = add_done_loop
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         """Choose the actions that are best in the model that was drawn last.
 
         :param batch: a batch with ``obs``, the numbers of states, ``[B]``.
@@ -251,9 +249,9 @@ class PSRLPolicy(BasePolicy):
         states = self._numbers("state", batch.obs, self.model.n_state)
         if not self.model.updated:
             self.model.solve_policy(self.rng)
-        return cast("ActBatchProtocol", Batch(act=self.model.policy[states]))
+        return cast(ActBatchProtocol, Batch(act=self.model.policy[states]))
 
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> PSRLTrainingStats:  # noqa: ARG002
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> PSRLTrainingStats:
         """Add transitions to the model.
 
         :param batch: B transitions.
@@ -280,7 +278,7 @@ class PSRLPolicy(BasePolicy):
         return PSRLTrainingStats(psrl_rew_mean=float(model.rew_mean.mean()), psrl_rew_std=float(model.rew_std.mean()))
 
     @staticmethod
-    def _numbers(what: str, values: Any, size: int) -> NDArray[np.int64]:
+    def _numbers(what: str, values: object, size: int) -> NDArray[np.int64]:
         array = np.asarray(values)
         if array.dtype.kind not in "biu" or (array.size and not 0 <= array.min() <= array.max() < size):
             raise ValueError(

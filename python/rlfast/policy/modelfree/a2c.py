@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar, Unpack
+from typing import ClassVar, TypeVar, Unpack
 
 import torch
 
@@ -11,9 +11,6 @@ from rlfast.policy.modelfree.pg import PGPolicy
 from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, validate_arguments
 from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)

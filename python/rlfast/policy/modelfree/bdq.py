@@ -5,14 +5,16 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from rlfast.data import Batch
+from rlfast.data import Batch, to_numpy
 from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.random_actions import random_legal, sizes_of
+from rlfast.env.spaces.actions import at_shares, shares_of
 from rlfast.functional.losses import huber_loss, squared_loss
-from rlfast.policy.action_grid import ActionGrid
-from rlfast.policy.components.action_masks import legal_values
+from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.policy.q_learner import DQNOptions, QLearner, network_output
 from rlfast.policy.replay import Losses, Sample
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.optim import descend
 
 
@@ -25,7 +27,7 @@ TBDQNTrainingStats = TypeVar("TBDQNTrainingStats", bound=BDQNTrainingStats)
 
 
 @DQNPolicy.register
-class BranchingDQNPolicy(ActionGrid, QLearner):
+class BranchingDQNPolicy(QLearner):
     r"""Branching dueling Q-networks for actions of several dimensions (Tavakoli et al., arXiv:1711.08946).
 
     Each dimension d of an action has a branch of the network, which computes the values of its choices:
@@ -50,7 +52,8 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
     :raises ValueError: for a value out of range, a Box without bounds, or a model with another number of branches.
 
     >>> from rlfast.utils.net.common import BranchingNet
-    >>> from rlfast.utils.optim import adam
+    >>> from rlfast.utils.arguments.checks import ArgumentError
+    from rlfast.utils.optim import adam
     >>> model = BranchingNet(3, num_branches=2, action_per_branch=5, common_hidden_sizes=[64])
     >>> policy = BranchingDQNPolicy(model=model, optim=adam(1e-3), action_space=Box(-1, 1, (2,)))
     >>> policy(Batch(obs=torch.zeros(4, 3), info={})).act.shape
@@ -61,12 +64,25 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
 
     stats_class = BDQNTrainingStats
     takes = (MultiDiscrete, Box, Discrete)
+    _maps_by_space = True  # with the conversion of indices before it
+    _exists: torch.Tensor | None
+    """Which choices each dimension has, bool ``[D, choices]``; None if each has all of them."""
     values = QLearner.values  # forward differs in the choice alone
 
     def __init__(self, **options: Unpack[DQNOptions]) -> None:
-        self.check_grid(options["action_space"])
+        space = options["action_space"]
+        if isinstance(space, Box) and not (space.is_bounded() and len(space.shape) == 1):
+            raise ValueError(f"a Box of actions to be cut into values needs bounds and one axis, got {space}")
         super().__init__(**options)
-        self.compare_choices(getattr(self.model, "num_branches", None))
+        self.register_buffer("_exists", self._existing_choices(), persistent=False)
+
+    def _existing_choices(self) -> torch.Tensor | None:
+        if not hasattr(self.model, "num_branches"):
+            return None
+        if self.num_branches != np.prod(self.action_space.shape or (), dtype=int):
+            raise ArgumentError(f"the model has {self.num_branches} branches, the action space is {self.action_space}")
+        exists = torch.arange(self.choices) < torch.tensor(sizes_of(self.action_space))[:, None]
+        return None if exists.all() else exists
 
     @property
     def num_branches(self) -> int:
@@ -78,12 +94,31 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         """The number of choices in each dimension."""
         return int(self.model.action_per_branch)  # type: ignore[arg-type]
 
+    def legal_choices(self, obs: object) -> Any:
+        """Return which choices are legal, bool ``[B, D, choices]``, or ``[D, choices]`` for all rows; None if all are.
+
+        :param obs: observations, with ``obs.mask``, ``[B, D, choices]``, if choices may be illegal.
+        """
+        mask = action_mask(obs)
+        if self._exists is None or mask is None:
+            return mask if self._exists is None else self._exists
+        return self._exists & torch.as_tensor(mask, device=self._exists.device)
+
+    def map_action(self, act: Any) -> Any:
+        """Return actions for the environment: of a Box, the values at the indices ``act``."""
+        if isinstance(self.action_space, Box):
+            return at_shares(self.action_space, to_numpy(act) / (self.choices - 1))
+        return super().map_action(to_numpy(act).reshape(*np.shape(act)[:-1], *(self.action_space.shape or ())))
+
+    def map_action_inverse(self, act: Any) -> Any:
+        """Return the indices of an environment's actions: of a Box, those of the nearest values."""
+        if isinstance(self.action_space, Box):
+            return np.rint(shares_of(self.action_space, to_numpy(act)) * (self.choices - 1)).astype(np.int64)
+        axes = np.ndim(act) - len(self.action_space.shape or ())
+        return super().map_action_inverse(act).reshape(*np.shape(act)[:axes], -1)
+
     def forward(
-        self,
-        batch: Any,
-        state: Any = None,
-        model: Literal["model", "model_old"] = "model",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        self, batch: Any, state: Any = None, model: Literal["model", "model_old"] = "model", **kwargs: Any
     ) -> Any:
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
@@ -94,10 +129,12 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         """Replace each action, with probability :attr:`eps`, by one drawn uniformly in every dimension."""
         if self.eps <= 0 or isinstance(act, Batch):
             return act
-        drawn = self.random_choices(np.shape(act), batch.obs)
+        legal = self.legal_choices(batch.obs)
+        legal = np.ones((), bool) if legal is None else to_numpy(legal)
+        drawn = random_legal(self.rng, np.broadcast_to(legal, (*np.shape(act), self.choices)))
         return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``, the mean over branches (equation 6)."""
         target_BDA = self.values(obs_next, state, model=self.lagged)
         online_BDA = self.values(obs_next, state) if self.is_double and self.model_old is not None else target_BDA

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.functional.losses import cross_entropy, projected_distribution
-from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.policy.native.choosers import Chooser, ExpectationChooser
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
@@ -94,14 +94,10 @@ class C51Policy(QLearner):
             ExpectationChooser(self, ("max_action_num",), atoms=len(self.support), values="support")
         )
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the probabilities of the returns after the last reward, ``[B, N]``."""
         prob_BAN = self.values(obs_next, state, model=self.lagged)
-        if self.is_double and self.model_old is not None:
-            act_B = self.greedy_actions(obs_next, state)
-        else:
-            act_B = self.compute_q_value(prob_BAN, action_mask(obs_next)).argmax(dim=1)
-        return output_of_actions(prob_BAN, act_B)
+        return output_of_actions(prob_BAN, self.next_actions(obs_next, state, prob_BAN))
 
     def target_distribution(self, sample: Sample) -> torch.Tensor:
         """Return the probabilities of the returns, ``[B, N]``: those after the last reward, projected (equation 7).

@@ -1,31 +1,20 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import torch
 from torch import nn
 
-from rlfast.policy.base import TrainingStats
 from rlfast.policy.critics import check_ensemble, ensemble_values
 from rlfast.policy.replay import Losses, Sample, rows_of_both
-from rlfast.policy.soft import SoftLearner, SoftOptions
+from rlfast.policy.soft import EnsembleTrainingStats, OnlineSoftOptions, SoftLearner
 from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 from rlfast.utils.torch_utils import torch_train_mode
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(kw_only=True)
-class CrossQTrainingStats(TrainingStats):
+class CrossQTrainingStats(EnsembleTrainingStats):
     """The statistics of one update of CrossQ: losses before their steps, and the temperature after its own."""
-
-    actor_loss: float
-    """0 before the first step of the actor."""
-    critic_loss: float
-    alpha: float | None = None
-    alpha_loss: float | None = None
-    """Of its newest step; None before the first, and for a fixed temperature."""
 
 
 TCrossQTrainingStats = TypeVar("TCrossQTrainingStats", bound=CrossQTrainingStats)
@@ -71,7 +60,6 @@ class CrossQPolicy(SoftLearner):
 
     stats_class = CrossQTrainingStats
     learns_from_returns = False
-    refused_options = ("tau",)
 
     @validate_arguments
     def __init__(
@@ -80,7 +68,7 @@ class CrossQPolicy(SoftLearner):
         critic: nn.Module,
         critic_optim: OptionalOptimizer,
         policy_delay: PositiveInt = 3,
-        **options: Unpack[SoftOptions],
+        **options: Unpack[OnlineSoftOptions],
     ) -> None:
         check_ensemble(critic)
         super().__init__(**options)
@@ -99,7 +87,7 @@ class CrossQPolicy(SoftLearner):
         """Return whether the actor and the temperature move in the next gradient step."""
         return self._iter % self.policy_delay == self.policy_delay - 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least soft value, ``[B]``, by running averages; gradient steps use those of the batch."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         return ensemble_values(self.critic, obs_next, act).amin(dim=0) - self.temperature.value * log_prob_B

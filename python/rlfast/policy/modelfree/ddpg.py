@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -11,9 +11,6 @@ from rlfast.policy.components.network_checks import check_networks, check_stretc
 from rlfast.policy.critics import check_single, q_values
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)
@@ -71,9 +68,9 @@ class DDPGPolicy(ActorCriticLearner):
         super().__init__(exploration_noise=exploration_noise, **options)
         check_stretching(self.actor, action_scaling=self.action_scaling)
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
-        self.actor_old, self.critic_old = self.lagged_copy(self.actor), self.lagged_copy(critic)
+        self.add_targets("actor", "critic")
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``, by the target networks."""
         return q_values(self.critic_old, obs_next, self.act(obs_next, state, model="actor_old"))
 
@@ -85,22 +82,3 @@ class DDPGPolicy(ActorCriticLearner):
         descend(actor_loss, self.actor_optim)
         self.sync_weight()
         return {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss}, -error_B
-
-    @staticmethod
-    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Do one gradient step for a critic towards the returns (algorithm 1).
-
-        :param batch: the sample.
-        :param critic: the critic.
-        :param optimizer: its optimizer.
-        :return: the errors, value minus return, ``[B]``, and the loss before the step.
-        """
-        error_B = q_values(critic, batch.obs, batch.act) - batch.returns.flatten()
-        critic_loss = (getattr(batch, "weight", 1.0) * error_B.square()).mean()
-        descend(critic_loss, optimizer)
-        return error_B.detach(), critic_loss.detach()
-
-    def sync_weight(self) -> None:
-        """Move the target networks a step towards the trained ones."""
-        self.soft_update(self.actor_old, self.actor, self.tau)
-        self.soft_update(self.critic_old, self.critic, self.tau)

@@ -1,27 +1,18 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack
 
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
-from rlfast.data.batch.batch import wrap
-from rlfast.functional.distributions import Categorical
-from rlfast.policy.components.action_masks import action_mask, legal_logits
-from rlfast.policy.components.batches import as_batch, info_of
-from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.categorical import CategoricalLearner
 from rlfast.policy.components.temperature import Alpha, AutoAlpha, OfTemperature, make_alpha
 from rlfast.policy.critics import twin_critics
 from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
-from rlfast.policy.native.choosers import Chooser, ClockChooser
 from rlfast.policy.q_learner import output_of_actions
-from rlfast.policy.replay import Losses, ReplayLearner, ReplayOptions, Sample
+from rlfast.policy.replay import Losses, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -35,7 +26,7 @@ TDiscreteSACTrainingStats = TypeVar("TDiscreteSACTrainingStats", bound=DiscreteS
 
 
 @SACPolicy.register
-class DiscreteSACPolicy(ReplayLearner):
+class DiscreteSACPolicy(CategoricalLearner):
     r"""Soft actor-critic for discrete actions (Christodoulou, arXiv:1910.07207).
 
     .. math::
@@ -75,11 +66,9 @@ class DiscreteSACPolicy(ReplayLearner):
     torch.Size([5])
     """
 
-    counts_from_zero = True
     stats_class = DiscreteSACTrainingStats
-    refused_options = ("action_scaling", "action_bound_method")
-    deterministic_eval = True
-    shortcuts: ClassVar[Shortcuts] = {"dist": Shortcut(("__call__", "forward"), "_dist_of_forward")}
+    critic_old: nn.Module
+    critic2_old: nn.Module
     alpha: Any = OfTemperature("number")
     is_auto_alpha: Any = OfTemperature("is_learned")
     log_alpha: Any = OfTemperature("log_alpha")
@@ -102,57 +91,23 @@ class DiscreteSACPolicy(ReplayLearner):
         estimation_step: PositiveInt = 1,
         **options: Unpack[ReplayOptions],
     ) -> None:
-        if not isinstance(action_space, Discrete):
-            raise ValueError(f"DiscreteSAC needs a Discrete action space, got {action_space}; SACPolicy takes a Box")
-        check_networks(actor=actor)
-        check_output(actor, action_space)
         super().__init__(
-            gamma=gamma, n_step=estimation_step, action_space=action_space, action_bound_method=None, **options
+            actor=actor,
+            action_space=action_space,
+            gamma=gamma,
+            n_step=estimation_step,
+            deterministic_eval=True,
+            **options,
         )
-        self.actor, self.tau = actor, tau
-        self.actor_optim = make_optimizer(actor_optim, actor.parameters())
+        self.actor_optim, self.tau = make_optimizer(actor_optim, actor.parameters()), tau
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("critic", "critic2")
         self.temperature = make_alpha(alpha)
         if isinstance(self.temperature, AutoAlpha):
             self.alpha_optim = self.temperature.optim
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistBatchProtocol":
-        """Choose actions: at random, or the likeliest in evaluation mode; ``batch.obs.mask`` is true for legal ones.
-
-        :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
-        """
-        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
-        logits = legal_logits(logits, action_mask(batch.obs))
-        dist = Categorical(logits)
-        greedy = self.deterministic_eval and not self.training
-        act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
-        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
-
-    def _make_chooser(self) -> Chooser:
-        return ClockChooser(self, Categorical)
-
-    def dist(self, obs: Any, state: Any = None, batch: Any = None) -> Categorical:
-        """Return the distribution over actions at observations.
-
-        :param obs: observations.
-        :param state: hidden state before them.
-        :param batch: the sample that they belong to, if any.
-        """
-        logits = self.actor(obs, state=state, info=info_of(batch))[0]
-        return Categorical(legal_logits(logits, action_mask(obs)))
-
-    def _dist_of_forward(self, obs: Any, state: Any = None, batch: Any = None) -> Any:
-        """Return the distribution of an overridden :meth:`forward`; see :meth:`dist`."""
-        return self(as_batch(obs) if batch is None else batch, state).dist
-
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]`` (equation 10)."""
         dist = self.dist(obs_next, state)
         q_BA = torch.minimum(self.critic_old(obs_next), self.critic2_old(obs_next))
@@ -184,13 +139,4 @@ class DiscreteSACPolicy(ReplayLearner):
 
     def sync_weight(self) -> None:
         """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)
-        self.soft_update(self.critic2_old, self.critic2, self.tau)
-
-    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
-        """Return stored actions as indices, ``[B]``."""
-        return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
-
-    def _set_td_error(self, batch: Any, error_B: torch.Tensor) -> None:
-        """Store errors for priorities, and as ``weight`` with the opposite sign."""
-        batch.td_error, batch.weight = error_B, -error_B
+        self.update_targets(self.tau)

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -56,16 +56,12 @@ class DQNPolicy(QLearner):
     stats_class = DQNTrainingStats
     learns_from_sequences = True
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, ``[B]``."""
         q_BA = self.values(obs_next, state, model=self.lagged)
         if not self.is_double:
             return max_value(legal_values(q_BA, action_mask(obs_next)))
-        if self.model_old is None:
-            act_B = self.compute_q_value(q_BA, action_mask(obs_next)).argmax(dim=1)
-        else:
-            act_B = self.greedy_actions(obs_next, state)  # by the trained network (arXiv:1509.06461, equation 4)
-        return output_of_actions(q_BA, act_B)
+        return output_of_actions(q_BA, self.next_actions(obs_next, state, q_BA))  # arXiv:1509.06461, equation 4
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Update the target network if it is due, and do one gradient step on the loss."""

@@ -1,30 +1,19 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import torch
 from torch import nn
 
-from rlfast.policy.base import TrainingStats
 from rlfast.policy.critics import check_ensemble, ensemble_values
 from rlfast.policy.replay import Losses, Sample
-from rlfast.policy.soft import SoftLearner, SoftOptions
+from rlfast.policy.soft import EnsembleTrainingStats, SoftLearner, SoftOptions
 from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(kw_only=True)
-class DroQTrainingStats(TrainingStats):
+class DroQTrainingStats(EnsembleTrainingStats):
     """The statistics of one update of DroQ: losses before their steps, and the temperature after its own."""
-
-    actor_loss: float
-    """Of the newest step of the actor; 0 before the first."""
-    critic_loss: float
-    alpha: float | None = None
-    alpha_loss: float | None = None
-    """Of its newest step; None before the first, and for a fixed temperature."""
 
 
 TDroQTrainingStats = TypeVar("TDroQTrainingStats", bound=DroQTrainingStats)
@@ -81,7 +70,7 @@ class DroQPolicy(SoftLearner):
         check_ensemble(critic)
         super().__init__(**options)
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
-        self.critic_old = self.lagged_copy(critic)
+        self.add_targets("critic")
         self.critic_old.train()
         self.actor_delay = actor_delay
         self._last_losses["actor_loss"] = 0.0
@@ -97,7 +86,7 @@ class DroQPolicy(SoftLearner):
         """Return whether the actor and the temperature move in the next gradient step."""
         return self._iter % self.actor_delay == self.actor_delay - 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least soft value by the target critics, ``[B]`` (line 6)."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         q_B = ensemble_values(self.critic_old, obs_next, act).amin(dim=0)
@@ -119,7 +108,3 @@ class DroQPolicy(SoftLearner):
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
         return losses, error_MB.detach().mean(dim=0)
-
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)

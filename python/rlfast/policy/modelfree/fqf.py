@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -8,9 +8,9 @@ from rlfast.data import Batch
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import fraction_gradient, quantile_huber
 from rlfast.policy.components.action_masks import action_mask, inner_obs
-from rlfast.policy.components.batches import as_batch, info_of
+from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
@@ -76,7 +76,6 @@ class FQFPolicy(QLearner):
     """
 
     stats_class = FQFTrainingStats
-    shortcuts: ClassVar[Shortcuts] = {"quantiles": Shortcut(("__call__", "forward"), "_quantiles_of_forward")}
 
     @validate_arguments
     def __init__(
@@ -102,7 +101,7 @@ class FQFPolicy(QLearner):
         state: Any = None,
         model: Literal["model", "model_old"] = "model",
         fractions: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        **kwargs: Any,
     ) -> Any:
         """Choose the actions of the greatest expected return; see :meth:`QLearner.forward`.
 
@@ -115,7 +114,7 @@ class FQFPolicy(QLearner):
         levels = Batch(levels._asdict()) if isinstance(levels, Fractions) else levels
         return wrap({"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": parse(hidden)})
 
-    def expected_returns(self, outputs: Any, obs: Any) -> torch.Tensor:
+    def expected_returns(self, outputs: Any, obs: object) -> torch.Tensor:
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``.
 
         :param outputs: what :meth:`quantiles` returned.
@@ -125,11 +124,11 @@ class FQFPolicy(QLearner):
         width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
         return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # algorithm 1
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N]``, at the levels of the trained network."""
         online = target = self.quantiles(obs_next, state)
         if self.model_old is not None:
-            target = self.quantiles(obs_next, state, levels=online[1], model="model_old")
+            target = self.quantiles(obs_next, state, fractions=online[1], model="model_old")
         q_BA = self.expected_returns(online if self.is_double else target, obs_next)
         return output_of_actions(target[0], q_BA.argmax(dim=1))
 
@@ -155,12 +154,13 @@ class FQFPolicy(QLearner):
         losses["loss"] = quantile_loss + both
         return {name: loss.detach() for name, loss in losses.items()}, error_B
 
+    @instead_of_forward(lambda result: (result.logits, result.fractions, result.quantiles_tau))
     def quantiles(
         self,
-        obs: Any,
-        state: Any = None,
-        batch: Any = None,
-        levels: Any = None,
+        obs: object,
+        state: object = None,
+        batch: object = None,
+        fractions: object = None,
         model: Literal["model", "model_old"] = "model",
     ) -> Any:
         """Return quantiles by a network, ``[B, actions, N]``, their levels, and the quantiles between them.
@@ -168,29 +168,17 @@ class FQFPolicy(QLearner):
         :param obs: observations.
         :param state: hidden state before them.
         :param batch: the sample that they belong to, if any.
-        :param levels: the levels; None for those that the fraction model proposes.
+        :param fractions: the levels; None for those that the fraction model proposes.
         :param model: the name of the network.
         """
-        return self._network_output(model, obs, state, info_of(batch), levels)[0]
+        return self._network_output(model, obs, state, info_of(batch), fractions)[0]
 
-    def _quantiles_of_forward(
-        self,
-        obs: Any,
-        state: Any = None,
-        batch: Any = None,
-        levels: Any = None,
-        model: Literal["model", "model_old"] = "model",
-    ) -> Any:
-        """Return the result of an overridden :meth:`forward`; see :meth:`quantiles`."""
-        result = self(as_batch(obs) if batch is None else batch, state, model=model, fractions=levels)
-        return result.logits, result.fractions, result.quantiles_tau
-
-    def state_after(self, obs: Any, state: Any) -> Any:
+    def state_after(self, obs: object, state: object) -> Any:
         """Return the hidden state after an observation, from the state before it."""
         return self._network_output("model", obs, state, {}, None)[1]
 
     def _network_output(
-        self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any
+        self, model: Literal["model", "model_old"], obs: object, state: object, info: object, levels: object
     ) -> Any:
         given = {} if levels is None else {"fractions": levels}
         return self.network(model)(inner_obs(obs), propose_model=self.fraction_model, **given, state=state, info=info)

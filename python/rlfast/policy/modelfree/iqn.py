@@ -1,6 +1,6 @@
 import inspect
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 import torch
 from numpy.typing import NDArray
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
-from rlfast.policy.components.batches import as_batch, info_of
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
+from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
@@ -63,7 +63,6 @@ class IQNPolicy(QLearner):
     """
 
     stats_class = IQNTrainingStats
-    shortcuts: ClassVar[Shortcuts] = {"quantiles": Shortcut(("__call__", "forward"), "_quantiles_of_forward")}
 
     def __init__(
         self,
@@ -87,11 +86,7 @@ class IQNPolicy(QLearner):
         )
 
     def forward(
-        self,
-        batch: Any,
-        state: Any = None,
-        model: Literal["model", "model_old"] = "model",
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        self, batch: Any, state: Any = None, model: Literal["model", "model_old"] = "model", **kwargs: Any
     ) -> Any:
         """Choose the actions of the greatest mean quantile; see :meth:`QLearner.forward`.
 
@@ -112,7 +107,7 @@ class IQNPolicy(QLearner):
         online = self._draw(rows, self.online_sample_size)
         return (online,) if self.model_old is None else (online, self._draw(rows, self.target_sample_size))
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N']``."""
         online = target = self.quantiles(obs_next, draws[0], state)[0]
         if self.model_old is not None:
@@ -134,12 +129,13 @@ class IQNPolicy(QLearner):
         descend(loss, self.optim)
         return {"loss": loss.detach()}, error_B
 
+    @instead_of_forward(lambda result: (result.logits, result.taus))
     def quantiles(
         self,
-        obs: Any,
+        obs: object,
         levels_BN: torch.Tensor,
-        state: Any = None,
-        batch: Any = None,
+        state: object = None,
+        batch: object = None,
         model: Literal["model", "model_old"] = "model",
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return quantiles by a network, ``[B, actions, N]``, and their levels, ``[B, N]``.
@@ -154,24 +150,12 @@ class IQNPolicy(QLearner):
         outputs: tuple[torch.Tensor, torch.Tensor] = self._network_output(model, obs, state, info, levels_BN)[0]
         return outputs
 
-    def _quantiles_of_forward(
-        self,
-        obs: Any,
-        levels_BN: torch.Tensor,  # noqa: ARG002 (forward draws them)
-        state: Any = None,
-        batch: Any = None,
-        model: Literal["model", "model_old"] = "model",
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the result of an overridden :meth:`forward`; see :meth:`quantiles`."""
-        result = self(as_batch(obs) if batch is None else batch, state, model=model)
-        return result.logits, result.taus
-
     def state_after(self, obs: Any, state: Any) -> Any:
         """Return the hidden state after an observation, from the state before it."""
         return self._network_output("model", obs, state, {}, self._draw(len(obs), self.online_sample_size))[1]
 
     def _network_output(
-        self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels_BN: torch.Tensor
+        self, model: Literal["model", "model_old"], obs: object, state: object, info: object, levels_BN: torch.Tensor
     ) -> Any:
         given = {"taus": levels_BN} if self._gives_levels else {}  # others draw by themselves
         return self.network(model)(inner_obs(obs), sample_size=levels_BN.shape[1], state=state, info=info, **given)

@@ -1,12 +1,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import torch
 from torch import nn
 from torch.distributions import Distribution
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional import normalize
 from rlfast.functional.losses import policy_gradient_loss, value_loss
 from rlfast.functional.natural_gradient import NaturalStep
@@ -14,14 +16,10 @@ from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.components.returns import Index
 from rlfast.policy.modelfree.a2c import A2CPolicy
-from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
+from rlfast.policy.rollout import CriticOptions, Minibatch, RolloutLearner
 from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
 from rlfast.utils.net._shared import separate_features
 from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import RolloutBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -39,7 +37,7 @@ class NPGTrainingStats(TrainingStats):
 TNPGTrainingStats = TypeVar("TNPGTrainingStats", bound=NPGTrainingStats)
 
 
-class NPGOptions(RolloutOptions, total=False):
+class NPGOptions(CriticOptions, total=False):
     """The arguments of :class:`NPGPolicy`."""
 
     optim_critic_iters: int
@@ -81,7 +79,6 @@ class NPGPolicy(RolloutLearner):
     columns: ClassVar[tuple[str, ...]] = ("act", "adv", "returns")
     damping = 0.1
     """Added to the diagonal of the Fisher matrix, which is singular if some parameters have no effect on any row."""
-    refused_options = ("compile",)
 
     @validate_arguments
     def __init__(
@@ -90,7 +87,7 @@ class NPGPolicy(RolloutLearner):
         optim_critic_iters: PositiveInt = 5,
         actor_step_size: FiniteFloat = 0.5,
         advantage_normalization: bool = True,
-        **options: Unpack[RolloutOptions],
+        **options: Unpack[CriticOptions],
     ) -> None:
         super().__init__(**options)
         self.optim_critic_iters, self.actor_step_size = optim_critic_iters, actor_step_size
@@ -102,7 +99,7 @@ class NPGPolicy(RolloutLearner):
         taken = {id(parameter) for parameter in actor.parameters()}
         return [parameter for parameter in critic.parameters() if id(parameter) not in taken]
 
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         """Prepare a roll-out, and normalize its advantages; see :meth:`RolloutLearner.process_fn`."""
         rollout = super().process_fn(batch, buffer, indices)
         if self.norm_adv:

@@ -1,21 +1,18 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import torch
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.components.returns import Index
-from rlfast.policy.rollout import Minibatch, RolloutLearner, TDistFn
+from rlfast.policy.rollout import ActorOptions, Minibatch, RolloutLearner, TDistFn
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-
 
 TDistributionFunction: TypeAlias = TDistFn
 TDistFnContinuous: TypeAlias = TDistFn
@@ -31,6 +28,12 @@ class PGTrainingStats(TrainingStats):
 
 
 TPGTrainingStats = TypeVar("TPGTrainingStats", bound=PGTrainingStats)
+
+
+class PGOptions(ActorOptions, total=False):
+    """The arguments of :class:`PGPolicy`."""
+
+    compile: bool
 
 
 class PGPolicy(RolloutLearner):
@@ -61,9 +64,11 @@ class PGPolicy(RolloutLearner):
     stats_class = PGTrainingStats
     columns: ClassVar[tuple[str, ...]] = ("act", "returns")
     has_critic = False
-    refused_options = ("critic", "gae_lambda", "max_batchsize")
 
-    def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+    def __init__(self, **options: Unpack[PGOptions]) -> None:
+        super().__init__(**options)
+
+    def _compute_returns(self, rollout: Any, buffer: ReplayBuffer, indices: Index) -> Any:
         """Add ``returns``, ``[B]``: Monte Carlo sums, of which those of other episodes are the baseline."""
         mean, deviation = float(self.ret_rms.mean), float(np.sqrt(self.ret_rms.var + self._eps))
         after = np.full(len(indices), mean)

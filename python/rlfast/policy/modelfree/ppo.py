@@ -1,9 +1,10 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import torch
 
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, explained_variance, policy_change, value_loss
 from rlfast.policy.base import TrainingStats
@@ -13,9 +14,6 @@ from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, validate_arguments
 from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    from rlfast.data.types import RolloutBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -134,7 +132,7 @@ class PPOPolicy(RolloutLearner):
         return {name: value.detach() for name, value in losses.items()}
 
     def summaries_of_passes(
-        self, batch: "RolloutBatchProtocol", batch_size: int | None, repeat: int
+        self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int
     ) -> dict[str, SequenceSummaryStats]:
         """Pass over a roll-out; see :meth:`RolloutLearner.learn`.
 

@@ -1,24 +1,24 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Required, Unpack
 
 import torch
+from gymnasium.spaces import Discrete
+from torch import nn
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional.losses import max_value, squared_loss, td_error
 from rlfast.policy.base import LearnsFrom, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, rows_of, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
-from rlfast.policy.q_learner import DQNOptions, QLearner
-from rlfast.policy.replay import Losses, Sample
+from rlfast.policy.q_learner import QLearner
+from rlfast.policy.replay import Losses, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import descend
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import RolloutBatchProtocol
+from rlfast.utils.optim import OptionalOptimizer, descend
 
 
 @dataclass(kw_only=True)
@@ -26,6 +26,15 @@ class PQNTrainingStats(TrainingStats):
     """Statistics of the gradient steps on one roll-out, before each step."""
 
     loss: SequenceSummaryStats
+
+
+class PQNOptions(ReplayOptions, total=False):
+    """The arguments of :class:`~rlfast.policy.q_learner.QLearner` that apply to :class:`PQNPolicy`."""
+
+    model: Required[nn.Module]
+    optim: Required[OptionalOptimizer]
+    action_space: Required[Discrete]
+    discount_factor: float
 
 
 class PQNPolicy(QLearner):
@@ -57,10 +66,6 @@ class PQNPolicy(QLearner):
     """
 
     stats_class = PQNTrainingStats
-    refused_options = (
-        *QLearner.refused_options,
-        *("estimation_step", "target_update_freq", "reward_normalization", "is_double", "clip_loss_grad"),
-    )
 
     @validate_arguments
     def __init__(
@@ -69,7 +74,7 @@ class PQNPolicy(QLearner):
         q_lambda: UnitFloat = 0.65,
         max_batchsize: PositiveInt = 256,
         max_grad_norm: NonNegativeFloat | None = 10.0,
-        **options: Unpack[DQNOptions],
+        **options: Unpack[PQNOptions],
     ) -> None:
         super().__init__(**options)
         self.q_lambda, self.max_batchsize, self.max_grad_norm = q_lambda, max_batchsize, max_grad_norm
@@ -79,11 +84,11 @@ class PQNPolicy(QLearner):
         """Roll-outs: the algorithm has no replay."""
         return "rollouts"
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the values of the observations after each reward, ``[B]``."""
         return max_value(legal_values(self.values(obs_next, state), action_mask(obs_next)))
 
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         r"""Add the :math:`Q(\lambda)` returns of a roll-out, ``[B]`` (algorithm 1).
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
@@ -102,7 +107,7 @@ class PQNPolicy(QLearner):
         rollout.returns = torch.as_tensor(returns, dtype=values.dtype, device=values.device)
         return rollout
 
-    def learn(self, batch: Any, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+    def learn(self, batch: Any, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:
         """Do a gradient step for each minibatch, in several passes over a roll-out.
 
         :param batch: the result of :meth:`process_fn`, of N rows.

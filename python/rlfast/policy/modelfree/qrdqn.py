@@ -7,7 +7,7 @@ from torch import nn
 
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.base import TrainingStats
-from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.policy.native.choosers import Chooser, ExpectationChooser
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
@@ -82,14 +82,10 @@ class QRDQNPolicy(QLearner):
             ExpectationChooser(self, ("max_action_num",), atoms=self.num_quantiles, values=None)
         )
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the quantiles of the return after the last reward, ``[B, N]`` (algorithm 1)."""
         quantile_BAN = self.values(obs_next, state, model=self.lagged)
-        if self.is_double and self.model_old is not None:
-            act_B = self.greedy_actions(obs_next, state)
-        else:
-            act_B = self.compute_q_value(quantile_BAN, action_mask(obs_next)).argmax(dim=1)
-        return output_of_actions(quantile_BAN, act_B)
+        return output_of_actions(quantile_BAN, self.next_actions(obs_next, state, quantile_BAN))
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Update the target network if it is due, and do one gradient step on the loss (equation 10)."""

@@ -1,14 +1,15 @@
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Required, Unpack
 
 import torch
+from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.functional.losses import squared_loss, td_error
 from rlfast.functional.sequences import rescaled, unrescaled
-from rlfast.policy.base import TrainingStats
+from rlfast.policy.base import PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import action_mask
-from rlfast.policy.q_learner import QLearner, QOptions, output_of_actions
+from rlfast.policy.q_learner import QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend
@@ -20,6 +21,13 @@ class R2D2TrainingStats(TrainingStats):
 
     loss: float
     """The loss before the step."""
+
+
+class R2D2Options(PolicyOptions, total=False):
+    """The arguments of :class:`R2D2Policy` without defaults of its own."""
+
+    action_space: Required[Discrete]
+    is_double: bool
 
 
 class R2D2Policy(QLearner):
@@ -63,7 +71,6 @@ class R2D2Policy(QLearner):
 
     stats_class = R2D2TrainingStats
     learns_from_sequences = True
-    refused_options = (*QLearner.refused_options, "reward_normalization", "clip_loss_grad", "compile")
 
     @validate_arguments
     def __init__(
@@ -77,7 +84,7 @@ class R2D2Policy(QLearner):
         eta: UnitFloat = 0.9,
         rescaling: NonNegativeFloat | None = 1e-3,
         max_grad_norm: NonNegativeFloat | None = None,
-        **options: Unpack[QOptions],
+        **options: Unpack[R2D2Options],
     ) -> None:
         super().__init__(
             model=model,
@@ -89,7 +96,7 @@ class R2D2Policy(QLearner):
         )
         self.eta, self.rescaling, self.max_grad_norm = eta, rescaling, max_grad_norm
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward, in the scale of rewards, ``[N]``."""
         q_NA = self.compute_q_value(self.values(obs_next, state, model=self.lagged), action_mask(obs_next))
         act_N = self.greedy_actions(obs_next, state) if self.is_double else q_NA.argmax(dim=1)

@@ -61,7 +61,7 @@ class RainbowPolicy(C51Policy):
             layer for net in networks if net is not None for layer in net.modules() if isinstance(layer, NoisyLinear)
         ]
 
-    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the noise of both networks, the trained one's first."""
         noise = (noise for layer in self._noisy("model", "model_old") for noise in (layer.eps_p, layer.eps_q))
         return tuple(scaled_noise(self.draw_normal(tuple(eps.shape), eps.dtype, eps.device)) for eps in noise)

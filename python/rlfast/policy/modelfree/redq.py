@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -10,9 +10,6 @@ from rlfast.policy.replay import Losses, Sample
 from rlfast.policy.soft import SoftLearner, SoftOptions
 from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)
@@ -87,7 +84,7 @@ class REDQPolicy(SoftLearner):
         check_ensemble(critic, ensemble_size)
         super().__init__(**options)
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
-        self.critic_old = self.lagged_copy(critic)
+        self.add_targets("critic")
         self.ensemble_size, self.subset_size = ensemble_size, subset_size
         self.actor_delay, self.target_mode = actor_delay, target_mode
         self._last_losses["actor_loss"] = 0.0
@@ -107,7 +104,7 @@ class REDQPolicy(SoftLearner):
         members = torch.randperm(self.ensemble_size, generator=self._torch_rng)[: self.subset_size]
         return noise, members.to(self._device)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least soft value by M of the target critics, or the mean, ``[B]`` (line 6)."""
         noise, members = draws
         act, log_prob_B = self.sample(obs_next, noise, state)
@@ -131,7 +128,3 @@ class REDQPolicy(SoftLearner):
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
         return losses, error_MB.detach().mean(dim=0)
-
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -10,9 +10,6 @@ from rlfast.policy.modelfree.ddpg import DDPGPolicy
 from rlfast.policy.replay import Losses, Sample
 from rlfast.policy.soft import SoftLearner, SoftOptions
 from rlfast.utils.optim import OptionalOptimizer, descend
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)
@@ -78,9 +75,9 @@ class SACPolicy(SoftLearner):
         super().__init__(**options)
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("critic", "critic2")
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the soft value of the observation after the last reward, ``[B]`` (equation 3)."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         q_B = torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))
@@ -101,22 +98,3 @@ class SACPolicy(SoftLearner):
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
         return losses, -(error1_B + error2_B) / 2
-
-    @staticmethod
-    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Do one gradient step for a critic towards the returns (equation 5).
-
-        :param batch: the sample.
-        :param critic: the critic.
-        :param optimizer: its optimizer.
-        :return: the errors, value minus return, ``[B]``, and the loss before the step.
-        """
-        error_B = q_values(critic, batch.obs, batch.act) - batch.returns.flatten()
-        critic_loss = (getattr(batch, "weight", 1.0) * error_B.square()).mean()
-        descend(critic_loss, optimizer)
-        return error_B.detach(), critic_loss.detach()
-
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.soft_update(self.critic_old, self.critic, self.tau)
-        self.soft_update(self.critic2_old, self.critic2, self.tau)

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Required, TypeVar, Unpack
+from typing import Literal, Required, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -14,9 +14,6 @@ from rlfast.policy.modelfree.ddpg import DDPGPolicy
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)
@@ -101,10 +98,9 @@ class TD3Policy(ActorCriticLearner):
     ) -> None:
         super().__init__(exploration_noise=exploration_noise, **options)
         check_stretching(self.actor, action_scaling=self.action_scaling)
-        self.actor_old = self.lagged_copy(self.actor)
         twins = twin_critics(critic, critic_optim, critic2, critic2_optim)
         self.critic, self.critic_optim, self.critic2, self.critic2_optim = twins
-        self.critic_old, self.critic2_old = self.lagged_copy(self.critic), self.lagged_copy(self.critic2)
+        self.add_targets("actor", "critic", "critic2")
         self.policy_noise, self.noise_clip = policy_noise, noise_clip
         self.update_actor_freq = update_actor_freq
 
@@ -116,7 +112,7 @@ class TD3Policy(ActorCriticLearner):
         """Draw the noise that smooths the targets."""
         return (self.draw_normal((rows, *self._act_shape), self._dtype, self._device),)
 
-    def smoothed_actions(self, obs: Any, state: Any, noise: torch.Tensor) -> torch.Tensor:
+    def smoothed_actions(self, obs: object, state: object, noise: torch.Tensor) -> torch.Tensor:
         """Return actions of the target actor with noise (section 5.3), ``[B, *shape]``.
 
         :param obs: observations.
@@ -126,7 +122,7 @@ class TD3Policy(ActorCriticLearner):
         act = self.act(obs, state, model="actor_old")
         return smoothed_action(act, noise, self.policy_noise, self.noise_clip)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the smaller value of the observation after the last reward (equation 10), ``[B]``."""
         act = self.smoothed_actions(obs_next, state, *draws)
         return torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))
@@ -149,23 +145,3 @@ class TD3Policy(ActorCriticLearner):
         :param sample: the sample.
         """
         return -q_values(self.critic, sample.obs, self.act(sample.obs, sample.state, sample.batch)).mean()
-
-    @staticmethod
-    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Do one gradient step for a critic towards the returns (algorithm 1).
-
-        :param batch: the sample.
-        :param critic: the critic.
-        :param optimizer: its optimizer.
-        :return: the errors, value minus return, ``[B]``, and the loss before the step.
-        """
-        error_B = q_values(critic, batch.obs, batch.act) - batch.returns.flatten()
-        critic_loss = (getattr(batch, "weight", 1.0) * error_B.square()).mean()
-        descend(critic_loss, optimizer)
-        return error_B.detach(), critic_loss.detach()
-
-    def sync_weight(self) -> None:
-        """Move the target networks a step towards the trained ones."""
-        self.soft_update(self.actor_old, self.actor, self.tau)
-        self.soft_update(self.critic_old, self.critic, self.tau)
-        self.soft_update(self.critic2_old, self.critic2, self.tau)

@@ -1,30 +1,20 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import torch
 from torch import nn
 
 from rlfast.functional.losses import quantile_huber
-from rlfast.policy.base import TrainingStats
 from rlfast.policy.critics import check_ensemble, ensemble_values
 from rlfast.policy.replay import Losses, Sample
-from rlfast.policy.soft import SoftLearner, SoftOptions
+from rlfast.policy.soft import EnsembleTrainingStats, SoftLearner, SoftOptions
 from rlfast.utils.arguments.validation import NonNegativeInt, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(kw_only=True)
-class TQCTrainingStats(TrainingStats):
+class TQCTrainingStats(EnsembleTrainingStats):
     """The statistics of one update of TQC: losses before their steps, and the temperature after its own."""
-
-    actor_loss: float
-    critic_loss: float
-    alpha: float | None = None
-    alpha_loss: float | None = None
-    """Of its newest step; None before the first, and for a fixed temperature."""
 
 
 TTQCTrainingStats = TypeVar("TTQCTrainingStats", bound=TQCTrainingStats)
@@ -79,11 +69,11 @@ class TQCPolicy(SoftLearner):
         check_ensemble(critic)
         super().__init__(**options)
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
-        self.critic_old = self.lagged_copy(critic)
+        self.add_targets("critic")
         self.top_quantiles_to_drop_per_net = top_quantiles_to_drop_per_net
         self._check_quantiles(getattr(critic, "output_dim", top_quantiles_to_drop_per_net + 1))
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+    def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the smallest soft quantiles by the target critics, ``[B, N(M - d)]`` (section 3)."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         z_BNM = self.quantiles(self.critic_old, obs_next, act).transpose(0, 1)
@@ -112,11 +102,11 @@ class TQCPolicy(SoftLearner):
         losses = {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss.detach()}
         losses |= self.temperature.descend(log_prob_B)
         losses["alpha"] = self.temperature.value.reshape(())
-        self.soft_update(self.critic_old, self.critic, self.tau)
+        self.sync_weight()
         return losses, error_B
 
     @staticmethod
-    def quantiles(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+    def quantiles(critic: nn.Module, obs: object, act: torch.Tensor) -> torch.Tensor:
         """Return the quantiles of returns by all critics, ``[N, B, M]``.
 
         :param critic: the ensemble.

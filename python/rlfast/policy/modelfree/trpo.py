@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar, Unpack
+from typing import ClassVar, TypeVar, Unpack
 
 import torch
 from torch.distributions import Distribution
@@ -10,9 +10,6 @@ from rlfast.policy.components.distributions import log_prob_of
 from rlfast.policy.modelfree.npg import NPGOptions, NPGPolicy, NPGTrainingStats
 from rlfast.policy.rollout import Minibatch
 from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat, validate_arguments
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(kw_only=True)

@@ -1,15 +1,12 @@
 """The rows of one agent in a buffer whose agents act in turn."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data import Batch
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.policy.components.returns import Index
+from rlfast.data import Batch, ReplayBuffer
+from rlfast.policy.components.returns import Index
 
 
 class Turns(NamedTuple):
@@ -17,7 +14,7 @@ class Turns(NamedTuple):
 
     reward: NDArray[np.float64]
     """Sums of the agent's rewards, its own action's and those of the agents after it, ``[B]``."""
-    last: "Index"
+    last: Index
     """The last row before the agent's next turn, ``[B]``. Its ``obs_next`` is what the agent sees next."""
     terminated: NDArray[np.bool_]
     """Whether the episode ended in a terminal state before the next turn, ``[B]``."""
@@ -44,7 +41,7 @@ class AgentRows:
     :param column: the agent's column of ``rew``.
     """
 
-    def __init__(self, buffer: "ReplayBuffer", agent: str, column: int) -> None:
+    def __init__(self, buffer: ReplayBuffer, agent: str, column: int) -> None:
         self._buffer = buffer
         self._agent = agent
         self._column = column
@@ -57,7 +54,7 @@ class AgentRows:
     def __len__(self) -> int:
         return len(self._buffer)
 
-    def turns(self, rows: "Index") -> Turns:
+    def turns(self, rows: Index) -> Turns:
         """Return what followed the agent's actions.
 
         :param rows: rows of this agent, ``[B]``.
@@ -95,11 +92,11 @@ class AgentRows:
 
     # -- what algorithms call ------------------------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         rows = np.asarray(index, np.int64).reshape(-1)
         return self.transitions(self._buffer[rows], self.turns(rows))
 
-    def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+    def get(self, index: object, key: str, default_value: object = None, stack_num: int | None = None) -> Any:
         """Return one field of rows; see :meth:`rlfast.data.ReplayBuffer.get`."""
         rows = np.asarray(index, np.int64).reshape(-1)
         if key == "obs_next":
@@ -111,14 +108,14 @@ class AgentRows:
             return seen(value)
         return self.own_state(value) if key == "policy" else value
 
-    def next(self, index: Any) -> "Index":
+    def next(self, index: object) -> Index:
         """Return the agent's next row in the episode; the row itself if there is none."""
         rows = np.array(index, np.int64).reshape(-1)
         after, is_later = self._after(self.turns(rows))
         rows[is_later] = after[is_later]
         return rows
 
-    def prev(self, index: Any) -> "Index":
+    def prev(self, index: object) -> Index:
         """Return the agent's row before each row in the episode; the row itself if there is none."""
         rows = np.array(index, np.int64).reshape(-1)
         before, place = rows.copy(), np.arange(len(rows))
@@ -132,7 +129,7 @@ class AgentRows:
             place = place[~mine]
         return rows
 
-    def unfinished_index(self) -> "Index":
+    def unfinished_index(self) -> Index:
         """Return the agent's newest row of each running episode whose next turn is known."""
         newest = np.asarray(self._buffer.unfinished_index(), np.int64)
         rows = np.where(self._acts(newest), newest, self.prev(newest))
@@ -140,8 +137,8 @@ class AgentRows:
         return np.where(self.turns(rows).known, rows, self.prev(rows))
 
     def nstep(
-        self, indices: "Index", n_step: int, gamma: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], "Index"]:
+        self, indices: Index, n_step: int, gamma: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
         """Return sums of rewards over n of the agent's turns; see :meth:`rlfast.data.ReplayBuffer.nstep`."""
         last = np.array(indices, np.int64)
         total, factor, terminated = np.zeros(len(last)), np.ones(len(last)), np.zeros(len(last), bool)
@@ -180,7 +177,7 @@ class AgentRows:
 
     # -- parts of rows -------------------------------------------------------------------------------------------------
 
-    def own_state(self, policy: Any) -> Any:
+    def own_state(self, policy: object) -> Any:
         """Replace the hidden states of all agents by that of this one, in what policies have stored."""
         if not isinstance(policy, Batch) or "hidden_state" not in policy:
             return policy
@@ -188,7 +185,7 @@ class AgentRows:
         others = {key: value for key, value in policy.items() if key != "hidden_state"}
         return Batch(others) if state is None else Batch(others, hidden_state=state)
 
-    def _after(self, turns: Turns) -> "tuple[Index, NDArray[np.bool_]]":
+    def _after(self, turns: Turns) -> tuple[Index, NDArray[np.bool_]]:
         """Return the row after each turn, and whether it is one of the same episode."""
         after = np.asarray(self._buffer.next(turns.last))
         return after, ~(turns.terminated | turns.truncated) & (after != turns.last)
@@ -200,14 +197,14 @@ class AgentRows:
         column[rows] = getattr(self.turns(rows), name)
         return column
 
-    def _reward(self, rows: "Index") -> NDArray[np.float64]:
+    def _reward(self, rows: Index) -> NDArray[np.float64]:
         reward = np.asarray(self._buffer.get(rows, "rew", stack_num=1), np.float64)
         return reward[:, self._column]
 
-    def _at(self, rows: "Index", flag: str) -> NDArray[np.bool_]:
+    def _at(self, rows: Index, flag: str) -> NDArray[np.bool_]:
         return np.asarray(self._buffer.get(rows, flag, stack_num=1), np.bool_)
 
-    def _own_flags(self, rows: "Index") -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _own_flags(self, rows: Index) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether the agent has terminated, and whether it was cut off, in rows or before.
 
         An agent may leave a game that goes on: infos of :class:`~rlfast.env.PettingZooEnv` have flags of each agent.
@@ -220,14 +217,14 @@ class AgentRows:
         own = left | cut
         return np.where(own, left, terminated), np.where(own, cut & ~left, truncated)
 
-    def _ends(self, rows: "Index") -> NDArray[np.bool_]:
+    def _ends(self, rows: Index) -> NDArray[np.bool_]:
         terminated, truncated = self._own_flags(rows)
         return terminated | truncated
 
-    def _acts(self, rows: "Index") -> NDArray[np.bool_]:
+    def _acts(self, rows: Index) -> NDArray[np.bool_]:
         return is_turn_of(self._agent, self._buffer.get(rows, "obs", stack_num=1))
 
-    def _sees_next(self, rows: "Index") -> NDArray[np.bool_]:
+    def _sees_next(self, rows: Index) -> NDArray[np.bool_]:
         return is_turn_of(self._agent, self._buffer.get(rows, "obs_next", stack_num=1))
 
 
@@ -240,7 +237,7 @@ def is_turn_of(agent: str, obs: Any) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(obs.agent_id) == agent, np.bool_).reshape(-1)
 
 
-def seen(obs: Any) -> Any:
+def seen(obs: object) -> Any:
     """Return observations as a single agent has them: ``obs`` and ``mask``, or ``obs.obs`` alone without a mask."""
     if not isinstance(obs, Batch) or "obs" not in obs:
         return obs

@@ -2,24 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.data import Batch, to_numpy
-from rlfast.data.types import RolloutBatchProtocol
+from rlfast.data import Batch, ReplayBuffer, to_numpy
+from rlfast.data.types import ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, LearnsFrom, TLearningRateScheduler
 from rlfast.policy.components.returns import Index
 from rlfast.policy.multiagent.agent_rows import AgentRows, is_turn_of, seen
 from rlfast.policy.stats import TrainingStats, as_stats
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import ArgumentError
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import ObsBatchProtocol
 
 
 class MapTrainingStats(TrainingStats):
@@ -153,7 +149,7 @@ class MultiAgentPolicyManager(BasePolicy):
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> Any:
+    def forward(self, batch: ObsBatchProtocol, state: Any = None, **kwargs: Any) -> Any:
         """Choose actions by the policies of the agents whose turn it is.
 
         :param batch: a batch with ``obs`` and ``info``, and ``obs.agent_id``.
@@ -180,7 +176,7 @@ class MultiAgentPolicyManager(BasePolicy):
             act[rows] = own
         return Batch(act=act, out=Batch(out), state=Batch(states) if states else None)
 
-    def exploration_noise(self, act: Any, batch: "ObsBatchProtocol") -> Any:
+    def exploration_noise(self, act: object, batch: ObsBatchProtocol) -> Any:
         """Add the noise of the policies of the agents whose turn it is.
 
         :param act: actions, ``[B, ...]``; not changed.
@@ -191,7 +187,7 @@ class MultiAgentPolicyManager(BasePolicy):
             act[rows] = self.policies[agent].exploration_noise(act[rows], self._own(batch, rows))
         return act
 
-    def _turns(self, obs: Any) -> Iterator[tuple[str, "Index"]]:
+    def _turns(self, obs: object) -> Iterator[tuple[str, Index]]:
         """Yield each agent that has rows, and these.
 
         :raises ValueError: if a row belongs to no agent; an ArgumentError if none says whose it is.
@@ -207,14 +203,14 @@ class MultiAgentPolicyManager(BasePolicy):
         yield from ((agent, rows) for agent, rows in found.items() if len(rows))
 
     @staticmethod
-    def _own(batch: Any, rows: "Index") -> Any:
+    def _own(batch: Any, rows: Index) -> Any:
         own = batch[rows]
         own.obs = seen(own.obs)
         return own
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+    def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         """Give each policy the rows of its agent to process; see :class:`MultiAgentPolicyManager`.
 
         :param batch: a sample of B rows.
@@ -242,7 +238,7 @@ class MultiAgentPolicyManager(BasePolicy):
             processed[agent].indices = own_indices
         return Batch(processed)
 
-    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> MapTrainingStats:
+    def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> MapTrainingStats:
         """Train each policy on the rows of its agent, and step its learning-rate schedule.
 
         :param batch: the result of :meth:`process_fn`.
@@ -260,7 +256,7 @@ class MultiAgentPolicyManager(BasePolicy):
                 stats.train_time = time.perf_counter() - start
         return MapTrainingStats(found)
 
-    def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:  # noqa: ARG002
+    def post_process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> None:
         """Let each policy update the priorities of its agent's rows."""
         for agent, policy in self.policies.items():
             own = batch[agent]

@@ -47,7 +47,7 @@ class Chooser:
         """Add the nodes that compute what actions are chosen from."""
         layers.call_network(module, 0)
 
-    def _facts_of(self, policy: Any) -> tuple[Any, ...]:
+    def _facts_of(self, policy: object) -> tuple[Any, ...]:
         return tuple(getattr(policy, name) for name in self._fact_names)
 
     def is_current(self, policy: Any) -> bool:
@@ -95,7 +95,7 @@ class Chooser:
         """
         return None
 
-    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:  # noqa: ARG002 (for random choices)
+    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
         """Draw the random numbers of the next choices, which the next calls of :meth:`choose` use as well.
 
         :param steps: vector steps.
@@ -124,8 +124,9 @@ class ExpectationChooser(Chooser):
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    def __init__(self, policy: Any, facts: tuple[str, ...], *, atoms: int, values: str | None) -> None:
-        self._atoms, self._values = atoms, None if values is None else (policy, values)
+    def __init__(self, policy: object, facts: tuple[str, ...], *, atoms: int, values: str | None) -> None:
+        self._atoms: int = atoms
+        self._values: tuple[Any, str] | None = None if values is None else (policy, values)
         super().__init__(policy, facts)
         self._values = None  # or the policy would never be freed
 
@@ -133,7 +134,7 @@ class ExpectationChooser(Chooser):
         layers.call_atoms(module, 0, self._atoms, self._values)
 
 
-def row_of(obs: Any) -> Any:
+def row_of(obs: object) -> Any:
     """Return one observation as a batch of one row; what is no array and no number stays as it is.
 
     :param obs: the observation.
@@ -141,7 +142,7 @@ def row_of(obs: Any) -> Any:
     return np.asarray(obs)[None] if isinstance(obs, np.ndarray | list | float | int) else obs
 
 
-def drawing_facts(policy: Any) -> tuple[str, ...]:
+def drawing_facts(policy: object) -> tuple[str, ...]:
     """Return the names of the attributes on which the drawing of a policy depends.
 
     :param policy: a policy that draws unless ``deterministic_eval`` is set and it is in evaluation mode.
@@ -201,7 +202,7 @@ class ClockChooser(DrawsAhead, Chooser):
     :raises NotNativeError: see :class:`Chooser`, or the distribution is another one.
     """
 
-    def __init__(self, policy: Any, dist_fn: Any) -> None:
+    def __init__(self, policy: object, dist_fn: object) -> None:
         self._takes_probabilities = dist_fn is torch.distributions.Categorical
         if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
@@ -216,7 +217,7 @@ class ClockChooser(DrawsAhead, Chooser):
             raise NotNativeError("the Categorical of torch takes probabilities, and the actor has no softmax")
         layers.nodes.pop()  # the same distribution, with the exponents as logits
 
-    def choose(self, obs: Any) -> NDArray[Any] | None:
+    def choose(self, obs: object) -> NDArray[Any] | None:
         if not self.is_random:
             return super().choose(obs)
         if not isinstance(obs, np.ndarray) or not obs.ndim:
@@ -228,14 +229,14 @@ class ClockChooser(DrawsAhead, Chooser):
             chosen = None
         return self._chosen_by_torch(obs, clocks) if chosen is None else chosen
 
-    def _chosen_by_torch(self, obs: Any, clocks: torch.Tensor) -> NDArray[np.int64]:
+    def _chosen_by_torch(self, obs: object, clocks: torch.Tensor) -> NDArray[np.int64]:
         with torch.no_grad():
             logits = self._module(obs)[0]
             kind = torch.distributions.Categorical if self._takes_probabilities else Categorical
             actions: NDArray[np.int64] = (kind(logits).probs / clocks).argmax(-1).numpy()
         return actions
 
-    def choose_one(self, obs: Any) -> Any:
+    def choose_one(self, obs: object) -> Any:
         if not self.is_random:
             return super().choose_one(obs)
         actions = self.choose(row_of(obs))
@@ -248,7 +249,7 @@ class ClockChooser(DrawsAhead, Chooser):
 _known: WeakKeyDictionary[Any, Chooser] = WeakKeyDictionary()
 
 
-def current_chooser(policy: Any, make: Callable[[], Chooser]) -> Chooser:
+def current_chooser(policy: object, make: Callable[[], Chooser]) -> Chooser:
     """Return the chooser of a policy, a new one if the policy has changed since the last call.
 
     It is not kept in the policy, whose attributes are saved and copied.

@@ -31,7 +31,7 @@ class ContinuousChooser(Chooser):
 
     _slots: tuple[int, ...]
 
-    def __init__(self, policy: Any, shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
+    def __init__(self, policy: object, shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
         super().__init__(policy, facts)
         self._shape = shape
 
@@ -49,7 +49,7 @@ class ContinuousChooser(Chooser):
     def real_actions(self) -> tuple[int, int | None, bool]:
         return self._slots[0], None, False
 
-    def choose_one(self, obs: Any) -> Any:
+    def choose_one(self, obs: object) -> Any:
         actions = self.choose(row_of(obs))
         return None if actions is None else actions[0]
 

@@ -199,7 +199,7 @@ def _relu(layers: Layers, _: nn.Module, slot: int) -> int:
 def _function(name: str, *attributes: str) -> Callable[[Layers, Any, int], int]:
     """Return what adds an activation, whose numbers are attributes of the module."""
 
-    def add(layers: Layers, module: Any, slot: int) -> int:
+    def add(layers: Layers, module: object, slot: int) -> int:
         numbers = [getattr(module, attribute) for attribute in attributes]
         return layers.add(name, slot, *map(float, numbers))
 

@@ -2,11 +2,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.arguments.checks import bounded_count
-from rlfast.utils.net._layers import MLP, ArgsType, ModuleType, NetBase, TRecurrentState, size_of
+from rlfast.utils.net._layers import MLP, ArgsType, ArrayOrTensor, ModuleType, NetBase, TRecurrentState, size_of
 
 _MOST_BRANCHES = 10_000
 
@@ -61,12 +60,7 @@ class BranchingNet(NetBase[TRecurrentState]):
         )
         self.to(device)
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
-    ) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the values.
 
         :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.

@@ -41,7 +41,7 @@ def get_dict_state_decorator(
 
     def decorate(net_class: type[Module]) -> type[Module]:
         class Flattening(net_class):  # type: ignore[misc, valid-type]
-            def forward(self, obs: Any, *args: Any, **kwargs: Any) -> Any:
+            def forward(self, obs: object, *args: Any, **kwargs: Any) -> Any:
                 return super().forward(flat(obs), *args, **kwargs)
 
         Flattening.__name__, Flattening.__qualname__ = net_class.__name__, net_class.__qualname__

@@ -23,11 +23,7 @@ class Perturbation(Placed):
     """
 
     def __init__(
-        self,
-        preprocess_net: nn.Module,
-        max_action: float,
-        device: str | int | torch.device = "cpu",  # noqa: ARG002 (Tianshou keeps it, and moves nothing)
-        phi: float = 0.05,
+        self, preprocess_net: nn.Module, max_action: float, device: str | int | torch.device = "cpu", phi: float = 0.05
     ) -> None:
         super().__init__()
         self.preprocess_net = preprocess_net

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the default is Any, so that subclasses need not name the ty
 else:
     TRecurrentState = TypeVar("TRecurrentState")
 
+ArrayOrTensor: TypeAlias = NDArray[Any] | torch.Tensor
 ModuleType: TypeAlias = type[nn.Module]
 ArgsType: TypeAlias = tuple[Any, ...] | dict[str, Any] | Sequence[tuple[Any, ...]] | Sequence[dict[str, Any]]
 TActionShape: TypeAlias = Sequence[int] | int | np.int64 | NDArray[np.integer[Any]]
@@ -60,7 +61,7 @@ def _construct(kind: ModuleType, first: tuple[int, ...], args: tuple[Any, ...] |
     return kind(*first, *(args or ()))
 
 
-def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, ...]) -> Any:
+def _per_layer(name: str, value: object, layers: int, *, split: type | tuple[type, ...]) -> Any:
     """Repeat a single option for all layers, or check that a list has one option for each."""
     options: Any = value if isinstance(value, split) else [value] * layers
     if len(options) != layers:
@@ -94,7 +95,7 @@ def dtype_of(module: nn.Module) -> torch.dtype:
     return parameter.dtype if parameter is not None and parameter.is_floating_point() else torch.float32
 
 
-def without_mask(obs: Any) -> Any:
+def without_mask(obs: object) -> Any:
     """Return observations without the mask of legal actions, if they are a batch of both; others as they are.
 
     :param obs: an array, a tensor, or a ``Batch`` with ``obs`` and ``mask``.
@@ -102,7 +103,7 @@ def without_mask(obs: Any) -> Any:
     return obs if isinstance(obs, np.ndarray | torch.Tensor) else getattr(obs, "obs", obs)
 
 
-def placed_like(module: nn.Module, values: Any) -> torch.Tensor:
+def placed_like(module: nn.Module, values: object) -> torch.Tensor:
     """Convert values to a tensor with the dtype and the device of a module's first parameter.
 
     :param module: the module.
@@ -193,7 +194,7 @@ class MLP(Placed):
         if device is not None:
             self.to(device)
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor) -> torch.Tensor:
         """Compute the output.
 
         :param obs: an array or tensor ``[batch, ...]`` of any dtype; converted to the dtype and device of the
@@ -243,7 +244,7 @@ class NetBase(Placed, ABC, Generic[TRecurrentState]):
     """The interface of the networks of policies. ``NetBase[T]`` names the type of the hidden state."""
 
     @abstractmethod
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the output and the next hidden state.
 
         :param obs: ``[batch, ...]``.

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from rlfast.utils.net._layers import MLP, Placed, TActionShape, dtype_of, size_of
+from rlfast.utils.net._layers import MLP, ArrayOrTensor, Placed, TActionShape, dtype_of, size_of
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import get_output_dim
 
@@ -55,7 +54,7 @@ class Critic(Placed):
             get_output_dim(preprocess_net, preprocess_net_output_dim), last_size, hidden_sizes, device=device
         )
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor, **kwargs: Any) -> torch.Tensor:
         """Compute values.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -130,7 +129,7 @@ class ImplicitQuantileNetwork(Critic):
         self.embed_model = CosineEmbeddingNetwork(num_cosines, self.input_dim).to(device)
 
     def forward(  # type: ignore[override]
-        self, obs: NDArray[Any] | torch.Tensor, sample_size: int, **kwargs: Any
+        self, obs: ArrayOrTensor, sample_size: int, **kwargs: Any
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
         """Compute quantiles.
 
@@ -203,7 +202,7 @@ class FullQuantileFunction(ImplicitQuantileNetwork):
 
     def forward(  # type: ignore[override]
         self,
-        obs: NDArray[Any] | torch.Tensor,
+        obs: ArrayOrTensor,
         propose_model: nn.Module,
         fractions: Any = None,
         **kwargs: Any,

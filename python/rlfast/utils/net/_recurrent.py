@@ -4,11 +4,11 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.arguments.checks import bounded_count
 from rlfast.utils.net._layers import (
+    ArrayOrTensor,
     NetBase,
     TActionShape,
     TRecurrentState,
@@ -67,7 +67,7 @@ def outputs_of(steps: Steps) -> Iterator[None]:
         _steps.set(before)
 
 
-def each_step(encoder: Callable[[Any], torch.Tensor], obs: Any) -> torch.Tensor:
+def each_step(encoder: Callable[[Any], torch.Tensor], obs: object) -> torch.Tensor:
     """Encode observations of one step, or in the context of :func:`outputs_of` those of each step of sequences.
 
     :param encoder: a function of observations ``[B, ...]`` that returns features ``[B, size]``.
@@ -160,10 +160,7 @@ class Recurrent(NetBase[TRecurrentState]):
         self.to(device)
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: State | None = None,
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: ArrayOrTensor, state: State | None = None, **kwargs: Any
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Compute the output after the last step.
 

@@ -61,14 +61,14 @@ def separate_features() -> Iterator[None]:
         _known.set(before)
 
 
-def features_of(net: nn.Module, obs: Any, state: Any) -> tuple[torch.Tensor, Any]:
+def features_of(net: nn.Module, obs: object, state: object) -> tuple[torch.Tensor, Any]:
     """Return ``net(obs, state)``, the features and the next hidden state; see :func:`shared_features`."""
     result: tuple[torch.Tensor, Any]
     result = net(obs, state) if state is not None else computed_once(net, obs, lambda: net(obs, state))
     return result
 
 
-def computed_once(net: nn.Module, obs: Any, compute: Callable[[], Any]) -> Any:
+def computed_once(net: nn.Module, obs: object, compute: Callable[[], Any]) -> Any:
     """Return ``compute()``, what ``net`` makes of ``obs``; within :func:`shared_features`, the first such result."""
     known = None if torch.compiler.is_compiling() else _known.get()
     if known is None:

@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.utils.net._layers import without_mask
+from rlfast.utils.net._layers import ArrayOrTensor, without_mask
 from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
 from rlfast.utils.net.discrete import NoisyLinear
 from rlfast.utils.warning import warn_user
@@ -80,11 +79,7 @@ class NatureCNN(NetBase):
         self.to(device)
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
@@ -117,7 +112,7 @@ class _OfEachAction(NatureCNN):
         super().__init__(c, h, w, self.action_num * number, device, scale=scale)
 
     def forward(
-        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the outputs.
 
@@ -161,7 +156,7 @@ class C51(_OfEachAction):
         self.num_atoms = num_atoms
 
     def forward(
-        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the probabilities.
 
@@ -222,7 +217,7 @@ class Rainbow(NatureCNN):
         self.to(device)
 
     def forward(
-        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the probabilities.
 
@@ -282,7 +277,7 @@ class ScaledObsInputActionReprNet(NetBase[Any]):
         self.output_dim = module.output_dim
 
     def forward(
-        self, obs: NDArray[Any] | torch.Tensor, state: Any = None, info: Any = None, **kwargs: Any
+        self, obs: ArrayOrTensor, state: object = None, info: object = None, **kwargs: Any
     ) -> tuple[torch.Tensor, Any]:
         """Compute the network's output for ``obs / denom``.
 

@@ -12,6 +12,7 @@ from rlfast.utils.net._dict_state import get_dict_state_decorator
 from rlfast.utils.net._layers import (
     MLP,
     ArgsType,
+    ArrayOrTensor,
     ModuleType,
     NetBase,
     Placed,
@@ -127,12 +128,7 @@ class Net(NetBase[TRecurrentState]):
             self.output_dim = self.Q.output_dim
         self.to(device)
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
-    ) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.
@@ -192,7 +188,7 @@ class RandomActor(BaseActor):
         """Whether the action space is ``Discrete``."""
         return isinstance(self.action_space, spaces.Discrete)
 
-    def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[NDArray[Any], Any]:  # noqa: ARG002
+    def forward(self, obs: Any, state: Any = None, info: object = None) -> tuple[NDArray[Any], Any]:
         """Return actions or probabilities.
 
         :param obs: ``[batch, ...]``; only the batch size is used.
@@ -243,7 +239,7 @@ class DataParallelNet(nn.Module):
         super().__init__()
         self.net = nn.DataParallel(net)
 
-    def forward(self, obs: NDArray[Any] | torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def forward(self, obs: ArrayOrTensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Compute the output of the network.
 
         :param obs: an array or tensor ``[batch, ...]``; moved to the first device, in the dtype of the parameters.
@@ -277,7 +273,7 @@ def get_output_dim(module: nn.Module, alt_value: int | None) -> int:
     return own
 
 
-def getattr_with_matching_alt_value(obj: Any, attr_name: str, alt_value: T | None) -> T:
+def getattr_with_matching_alt_value(obj: object, attr_name: str, alt_value: T | None) -> T:
     """Return an attribute, or ``alt_value`` if the attribute is None.
 
     :param obj: the object.

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.net._generative import VAE as VAE  # noqa: PLC0414 (Tianshou has these two here)
 from rlfast.utils.net._generative import Perturbation as Perturbation  # noqa: PLC0414
-from rlfast.utils.net._layers import Placed, placed_like
+from rlfast.utils.net._layers import ArrayOrTensor, Placed, placed_like
 from rlfast.utils.net._recurrent import State, lstm_features, make_lstm
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, TLinearLayer, get_output_dim, size_of
@@ -53,12 +52,7 @@ class Actor(BaseActor):
         self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
         self.max_action = max_action
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
-    ) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, info: object = None) -> tuple[torch.Tensor, Any]:
         """Compute actions.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -74,9 +68,7 @@ class CriticBase(Placed, ABC):
     """The interface of critics."""
 
     @abstractmethod
-    def forward(
-        self, obs: NDArray[Any] | torch.Tensor, act: NDArray[Any] | torch.Tensor | None = None, info: Any = None
-    ) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: object = None) -> torch.Tensor:
         """Compute values.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -131,12 +123,7 @@ class Critic(CriticBase):
             features, output_dim, hidden_sizes, device=device, linear_layer=linear_layer, flatten_input=flatten_input
         )
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        act: NDArray[Any] | torch.Tensor | None = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
-    ) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: object = None) -> torch.Tensor:
         """Compute values.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -198,10 +185,7 @@ class ActorProb(BaseActor):
         self._unbounded = unbounded
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: ArrayOrTensor, state: object = None, info: object = None
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
         """Compute the distribution of actions.
 
@@ -252,10 +236,7 @@ class RecurrentActorProb(Placed):
         self.to(device)
 
     def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: State | None = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
+        self, obs: ArrayOrTensor, state: State | None = None, info: object = None
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], dict[str, torch.Tensor]]:
         """Compute the distribution of actions after the last step.
 
@@ -294,12 +275,7 @@ class RecurrentCritic(Placed):
         self.fc2 = nn.Linear(hidden_layer_size + size_of(action_shape), 1)
         self.to(device)
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        act: NDArray[Any] | torch.Tensor | None = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
-    ) -> torch.Tensor:
+    def forward(self, obs: ArrayOrTensor, act: ArrayOrTensor | None = None, info: object = None) -> torch.Tensor:
         """Compute values after the last step.
 
         :param obs: ``[batch, size]`` for one step, ``[batch, steps, size]`` for several.

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from rlfast._core import BatchBase
-from rlfast.utils.net._layers import Placed, without_mask
+from rlfast.utils.net._layers import ArrayOrTensor, Placed, without_mask
 from rlfast.utils.net._quantile import (
     CosineEmbeddingNetwork,
     Critic,
@@ -70,12 +69,7 @@ class Actor(BaseActor):
         self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
         self.softmax_output = softmax_output
 
-    def forward(
-        self,
-        obs: NDArray[Any] | torch.Tensor,
-        state: Any = None,
-        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
-    ) -> tuple[torch.Tensor, Any]:
+    def forward(self, obs: ArrayOrTensor, state: object = None, info: object = None) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
         :param obs: ``[batch, ...]``, array or tensor.
@@ -203,11 +197,7 @@ class IntrinsicCuriosityModule(Placed):
         self.action_dim = action_dim
 
     def forward(
-        self,
-        s1: NDArray[Any] | torch.Tensor,
-        act: NDArray[Any] | torch.Tensor,
-        s2: NDArray[Any] | torch.Tensor,
-        **kwargs: Any,  # noqa: ARG002 (Tianshou's signature)
+        self, s1: ArrayOrTensor, act: ArrayOrTensor, s2: ArrayOrTensor, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the prediction error of the features, and predict the actions.
 
@@ -224,7 +214,7 @@ class IntrinsicCuriosityModule(Placed):
         error = 0.5 * (predicted - after).square().sum(1)
         return error, self.inverse_model(torch.cat([before, after], dim=1))
 
-    def _input(self, obs: Any) -> Any:
+    def _input(self, obs: object) -> Any:
         obs = without_mask(obs)
         if isinstance(obs, BatchBase):
             return obs

@@ -1,22 +1,19 @@
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-from rlfast.data import Batch, to_torch
+from rlfast.data import Batch, ReplayBuffer, to_torch
+from rlfast.data.types import RolloutBatchProtocol
+from rlfast.policy.components.returns import Index
 from rlfast.utils.tree import storable
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import RolloutBatchProtocol
-    from rlfast.policy.components.returns import Index
 
 
 def stored_state(
-    batch: "RolloutBatchProtocol | None",
-    buffer: "ReplayBuffer",
-    indices: "Index",
+    batch: RolloutBatchProtocol | None,
+    buffer: ReplayBuffer,
+    indices: Index,
     *,
     after: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
@@ -52,7 +49,7 @@ def stored_state(
     return state
 
 
-def add_stored_state(batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: "Index") -> None:
+def add_stored_state(batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> None:
     """Set ``batch.state`` to the hidden state of :func:`stored_state`, if one was stored.
 
     :param batch: a sample of the buffer.
@@ -64,11 +61,11 @@ def add_stored_state(batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indi
         batch.state = state
 
 
-def _state_of(buffer: "ReplayBuffer", rows: "Index") -> Any:
+def _state_of(buffer: ReplayBuffer, rows: Index) -> Any:
     return to_torch(buffer.get(rows, "policy", stack_num=1).hidden_state)
 
 
-def _put(state: Any, rows: "Index", values: Any) -> None:
+def _put(state: Any, rows: Index, values: Any) -> None:
     if isinstance(state, Batch):
         for key, value in state.items():
             _put(value, rows, values[key])

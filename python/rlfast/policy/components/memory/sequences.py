@@ -92,7 +92,9 @@ def flattened(batch: Any, device: torch.device) -> Any:
     return wrap(fields)
 
 
-def at_steps(call: Callable[[Any, Any], tuple[Any, Any]], network: nn.Module, sequences: Sequences, state: Any) -> Any:
+def at_steps(
+    call: Callable[[Any, Any], tuple[Any, Any]], network: nn.Module, sequences: Sequences, state: object
+) -> Any:
     """Return the outputs of a network at the steps of sequences.
 
     A recurrent network starts from the stored state and processes the burn-in without gradients, then the rest with
@@ -123,7 +125,7 @@ def at_steps(call: Callable[[Any, Any], tuple[Any, Any]], network: nn.Module, se
     return output
 
 
-def actor_output(actor: nn.Module, obs: Any, state: Any, info: Any) -> Any:
+def actor_output(actor: nn.Module, obs: object, state: object, info: object) -> Any:
     """Return the output of an actor, for each step of sequences by :func:`at_steps`.
 
     :param actor: called as ``actor(obs, state=..., info=...)``.
@@ -136,7 +138,7 @@ def actor_output(actor: nn.Module, obs: Any, state: Any, info: Any) -> Any:
     return actor(obs, state=state, info=info)[0]
 
 
-def critic_output(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+def critic_output(critic: nn.Module, obs: object, act: torch.Tensor) -> torch.Tensor:
     """Return the output of a critic, for each step of sequences by :func:`at_steps`.
 
     No hidden state of a critic is stored: it starts from zero, and learns through the burn-in as well.
@@ -153,7 +155,7 @@ def critic_output(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tenso
     return value
 
 
-def priority_errors(batch: Any, error_N: torch.Tensor, eta: float) -> torch.Tensor:
+def priority_errors(batch: object, error_N: torch.Tensor, eta: float) -> torch.Tensor:
     """Return one error for each drawn row: that of its transition, or the priority of its sequence.
 
     :param batch: the sample.
@@ -174,7 +176,7 @@ def _loss_mask(batch: Any) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], int]:
     return mask[:, burn_in:], burn_in
 
 
-def _where(exists: torch.Tensor, after: Any, before: Any) -> Any:
+def _where(exists: torch.Tensor, after: object, before: object) -> Any:
     """Return the hidden states after a step for the sequences that have it, and those before it for the others."""
 
     def pick(new: torch.Tensor, old: torch.Tensor | None = None) -> torch.Tensor:
