@@ -172,7 +172,7 @@ def regression_weight(
 ) -> torch.Tensor:
     r"""Weight of an action of the data in critic regularized regression.
 
-    .. math:: \min\bigl(e^{A / \beta}, w\bigr), \qquad \mathbb 1[A > 0], \qquad 1
+    .. math:: \mathbb 1[A > 0], \qquad \min\bigl(e^{A / \beta}, w\bigr), \qquad 1
 
     (Wang et al., arXiv:2006.15134, equations 3 and 4; 1 is imitation.)
 

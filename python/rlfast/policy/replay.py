@@ -76,6 +76,9 @@ class ReplayOptions(PolicyOptions, total=False):
 class ReplayLearner(BasePolicy):
     """The base class of algorithms that learn from sampled transitions.
 
+    An update samples a batch, of which ``process_fn`` makes ``returns = reward_sum + discount * next_value`` (y in the
+    formulas of algorithms) and ``learn`` a :class:`Sample`, whose tensors ``gradient_step`` learns from.
+
     It implements n-step sums, stored hidden states, transfers to the device, compiled updates, priorities, the count of
     gradient steps, and one transfer of the losses back from the device.
 

@@ -146,6 +146,28 @@ def test_the_model_learns_and_the_policy_too(kind):
     assert not all(old.equal(new) for old, new in zip(before, policy.policy.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("optim", [torch.optim.Adam, None])
+def test_the_optimizer_of_the_model_may_be_made_by_a_factory_or_missing(optim):
+    space, model = gym.spaces.Discrete(2), IntrinsicCuriosityModule(nn.Linear(4, 8), 8, 2, hidden_sizes=[16])
+    given = {"lr_scale": 1.0, "reward_scale": 0.1, "forward_loss_weight": 0.2, "action_space": space}
+    policy = ICMPolicy(policy=dqn(space), model=model, optim=optim, **given)
+    buffer = filled(policy).buffer
+    if optim is None:
+        with pytest.raises(ValueError, match="can act, but not learn"):
+            policy.update(8, buffer)
+    else:
+        before = copy.deepcopy(model.state_dict())
+        policy.update(8, buffer)
+        assert all((before[name] != now).any() for name, now in model.state_dict().items())
+
+
+def test_several_learners_average_gradients_of_the_model():
+    policy, averaged = curious(dqn), []
+    policy.optim.reduce_gradients = averaged.append
+    policy.update(8, filled(policy).buffer)
+    assert len(averaged) == 1
+
+
 def test_it_trains_as_any_policy():
     trained = []
     for kind in (ppo, dqn):

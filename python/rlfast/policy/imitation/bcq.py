@@ -21,7 +21,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class BCQTrainingStats(TrainingStats):
-    """The statistics of one update of BCQ: losses before their steps."""
+    """The statistics of one update of BCQ: each loss before its gradient step."""
 
     actor_loss: float
     critic1_loss: float

@@ -29,7 +29,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend
 
 @dataclass(kw_only=True)
 class CQLTrainingStats(SACTrainingStats):
-    """The statistics of one update of CQL: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of CQL: each loss before its gradient step, alpha after it."""
 
     cql_alpha: float | None = None
     """The multiplier of the penalty in this update; None without one."""
@@ -45,7 +45,8 @@ _IS_CALIBRATED = "has_calibration_return"  # False in rows that are added later,
 
 @SACPolicy.register
 class CQLPolicy(SoftLearner):
-    r"""Conservative Q-learning, from fixed data (Kumar et al., arXiv:2006.04779, with importance sampling, appendix F).
+    r"""Conservative Q-learning, from fixed data (Kumar et al., arXiv:2006.04779, equation 4 with importance sampling,
+    appendix F).
 
     Actor, targets and temperature are those of :class:`SACPolicy`; the loss of a critic is
 
@@ -53,9 +54,12 @@ class CQLPolicy(SoftLearner):
         \frac1B \sum (y - Q(s, a))^2 + \alpha' \Bigl( w \frac1B \sum \bigl( T \log \sum_{i \le 3n} e^{(Q(s, a_i) - \log
             p(a_i)) / T} - Q(s, a) \bigr) - \tau \Bigr)
 
-    over n uniform actions, n of the policy at s and n of it at the next observation. With ``with_lagrange``,
-    :math:`\alpha'` rises while the penalty is above :math:`\tau` (equation 30). If ``calibrated``, values of the
-    policy's actions count as at least the return of the data from s on (Cal-QL, arXiv:2303.05479, equation 5.1).
+    over n uniform actions, n of the policy at s and n of it at the next observation. As in the authors' code, the
+    squared error has no factor 1/2, the exponentials are summed, not averaged, the actor steps before the critics, and
+    there are actions of the next observation. With ``with_lagrange``, :math:`\alpha'` rises while the penalty is above
+    :math:`\tau` (equation 30); without it, :math:`\alpha'` is 1 and :math:`\tau` is 0. If ``calibrated``, each
+    :math:`Q(s, a_i)` of the policy's actions is at least the return of the data from s on (Cal-QL, arXiv:2303.05479,
+    equation 5.1). The squared errors are weighted as by a prioritized buffer.
 
     :param cql_alpha_lr: step size of Adam for :math:`\log \alpha'`. Default: 1e-4.
     :param cql_weight: weight of the penalty, w. Default: 1.
@@ -70,7 +74,7 @@ class CQLPolicy(SoftLearner):
     :param alpha_max: upper bound of :math:`\alpha'`. Default: 1e6.
     :param clip_grad: largest norm of each critic's gradient; 0 for no limit. Default: 1.
     :param backup_entropy: whether targets contain the entropy of the policy, as those of soft actor-critic do. Where
-        the penalty makes values steep, a learned ``alpha`` grows, and values drift away by its entropy. Default: True.
+        the penalty makes values steep, a learned ``alpha`` grows, and its entropy makes values drift. Default: True.
     :param imitation_steps: number of first gradient steps in which the actor does not raise values, but the likelihood
         of the data's actions; its loss is :meth:`calc_imitation_loss`, of the authors' code. Default: 0.
     :param calibrated: whether values of the policy's actions are at least the returns of the data. It needs
@@ -85,7 +89,7 @@ class CQLPolicy(SoftLearner):
     """
 
     stats_class = CQLTrainingStats
-    learns_from_returns = False  # targets are made by the actor after its step
+    learns_from_returns = False  # targets are made after the step of the actor
     shortcuts: ClassVar[Shortcuts] = {"_sample_many": Shortcut(FORWARD, "_sample_many_of_forward")}
 
     @validate_arguments
@@ -163,27 +167,26 @@ class CQLPolicy(SoftLearner):
             alpha = self.temperature.value if self.backup_entropy else 0.0
             returns_B = sample.bootstrapped(soft_value(q1_B, q2_B, log_prob_B1.flatten(), alpha))
 
-        q_B = self._values(sample.obs, sample.act)
-        sampled_BN = self.sampled_values(sample, *draws)
-        gaps = [
-            self.cql_weight * conservative_gap(all_BN, data_B, self.cql_temperature)  # equation 4
-            for all_BN, data_B in zip(sampled_BN, q_B, strict=True)
-        ]
+        q1_B, q2_B = self._values(sample.obs, sample.act)
+        q1_BN, q2_BN = self.sampled_values(sample, *draws)
+        penalty1 = self.cql_weight * conservative_gap(q1_BN, q1_B, self.cql_temperature)  # equation 4
+        penalty2 = self.cql_weight * conservative_gap(q2_BN, q2_B, self.cql_temperature)
         if self.with_lagrange:  # equation 30
             multiplier = self.cql_log_alpha.exp().clamp(self.alpha_min, self.alpha_max).squeeze()
-            excess = [gap - self.lagrange_threshold for gap in gaps]
-            alpha_loss = -multiplier * (excess[0] + excess[1]).detach() / 2
-            gaps = [multiplier.detach() * one for one in excess]
+            penalty1, penalty2 = penalty1 - self.lagrange_threshold, penalty2 - self.lagrange_threshold
+            alpha_loss = -multiplier * (penalty1 + penalty2).detach() / 2
+            penalty1, penalty2 = multiplier.detach() * penalty1, multiplier.detach() * penalty2
             descend(alpha_loss, self.cql_alpha_optim)
             losses |= {"cql_alpha": multiplier.detach(), "cql_alpha_loss": alpha_loss.detach()}
 
-        errors = [returns_B - q for q in q_B]
-        for number, (error_B, gap) in enumerate(zip(errors, gaps, strict=True)):
-            critic_loss = (sample.weight * error_B.square()).mean() + gap
-            descend(critic_loss, self.critic2_optim if number else self.critic_optim, self.clip_grad)
-            losses[f"critic{number + 1}_loss"] = critic_loss.detach()
+        error1_B, error2_B = returns_B - q1_B, returns_B - q2_B
+        critic1_loss = (sample.weight * error1_B.square()).mean() + penalty1
+        descend(critic1_loss, self.critic_optim, self.clip_grad)
+        critic2_loss = (sample.weight * error2_B.square()).mean() + penalty2
+        descend(critic2_loss, self.critic2_optim, self.clip_grad)
         self.sync_weight()
-        return losses, ((errors[0] + errors[1]) / 2).detach()
+        losses |= {"critic1_loss": critic1_loss.detach(), "critic2_loss": critic2_loss.detach()}
+        return losses, ((error1_B + error2_B) / 2).detach()
 
     # -- parts of the losses -------------------------------------------------------------------------------------------
 
@@ -270,7 +273,7 @@ class CQLPolicy(SoftLearner):
             actions each.
         :param obs_to_pred: the observations at which the actions are rated, ``[N, ...]``.
         :param noise: see :meth:`actor_pred`.
-        :param lowest_N: the least values (arXiv:2303.05479, equation 5); None for no bound.
+        :param lowest_N: the least values (arXiv:2303.05479, equation 5.1); None for no bound.
         """
         with torch.no_grad():
             act, log_prob = self.actor_pred(obs_pi, noise, repeats=len(obs_to_pred) // len(obs_pi))

@@ -27,7 +27,7 @@ INF = float_info.max
 
 @dataclass(kw_only=True)
 class DiscreteBCQTrainingStats(DQNTrainingStats):
-    """The statistics of one gradient step of discrete BCQ: losses before the step."""
+    """The statistics of one gradient step of discrete BCQ: the losses before the step."""
 
     q_loss: float
     i_loss: float

@@ -14,7 +14,7 @@ from rlfast.utils.optim import descend
 
 @dataclass(kw_only=True)
 class DiscreteCQLTrainingStats(QRDQNTrainingStats):
-    """The statistics of one gradient step of discrete CQL: losses before the step."""
+    """The statistics of one gradient step of discrete CQL: the losses before the step."""
 
     cql_loss: float
     """How far the values of all actions exceed those of the data."""

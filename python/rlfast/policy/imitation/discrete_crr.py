@@ -27,7 +27,7 @@ from rlfast.utils.warning import warn_user
 
 @dataclass(kw_only=True)
 class DiscreteCRRTrainingStats(PGTrainingStats):
-    """The statistics of one gradient step of discrete CRR: losses before the step."""
+    """The statistics of one gradient step of discrete CRR: the losses before the step."""
 
     loss: float  # type: ignore[assignment]  # one step has one loss
     actor_loss: float
@@ -49,7 +49,9 @@ class DiscreteCRRPolicy(CategoricalLearner):
         L &= -\frac1B \sum f(A) \log \pi(\hat a \mid s) + \frac1{2B} \sum \bigl(y - Q(s, \hat a)\bigr)^2
             + w \frac1B \sum \Bigl( \log \sum_a e^{Q(s, a)} - Q(s, \hat a) \Bigr)
 
-    with f of :func:`rlfast.functional.offline.regression_weight`; the last term is that of :class:`DiscreteCQLPolicy`.
+    with f of :func:`rlfast.functional.offline.regression_weight`; the last term, that of
+    :class:`DiscreteCQLPolicy`, is not in the paper: ``min_q_weight=0`` leaves it out. Squared errors are weighted as by
+    a prioritized buffer.
 
     :param actor: called as ``actor(obs, state=..., info=...)``; returns unnormalized log-probabilities ``[B, actions]``
         and the next hidden state.
@@ -130,7 +132,7 @@ class DiscreteCRRPolicy(CategoricalLearner):
         q_BA: torch.Tensor = self.critic(sample.obs)
         q_B, dist = output_of_actions(q_BA, sample.act), self.dist(sample.obs, sample.state, sample.batch)
         error_B = sample.returns - q_B
-        critic_loss = 0.5 * (sample.weight * error_B.square()).mean()
+        critic_loss = 0.5 * (sample.weight * error_B.square()).mean()  # equation 1, of one value
         with torch.no_grad():
             advantage_B = q_B - (q_BA * dist.probs).sum(dim=1)
             mode, bound = self._policy_improvement_mode, self._ratio_upper_bound

@@ -21,7 +21,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class GailTrainingStats(PPOTrainingStats):
-    """The statistics of the gradient steps on one roll-out: losses before their steps."""
+    """The statistics of the gradient steps on one roll-out: each loss before its gradient step."""
 
     disc_loss: SequenceSummaryStats
     """Of the discriminator."""

@@ -24,7 +24,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class IQLTrainingStats(TrainingStats):
-    """The statistics of one update of IQL: losses before their steps."""
+    """The statistics of one update of IQL: each loss before its gradient step."""
 
     actor_loss: float
     critic1_loss: float
@@ -40,7 +40,8 @@ class IQLPolicy(ActorCriticLearner):
         L(Q_j) &= \frac1B \sum \bigl(r + \gamma V(s') - Q_j(s, a)\bigr)^2 \\
         L(\pi) &= -\frac1B \sum \min\bigl(e^{\beta (\min_j Q^-_j(s, a) - V(s))}, w\bigr) \log \pi(a \mid s)
 
-    No network computes values of actions that are not in the data. The policy is a normal distribution; its actions are
+    The bound w is of the authors' code. Squared errors are weighted as by a prioritized buffer. No network computes
+    values of actions that are not in the data. The policy is a normal distribution; its actions are
     bounded by ``action_bound_method``.
 
     :param actor: called as ``actor(obs, state=..., info=...)``; returns means and standard deviations, each ``[B,
@@ -53,7 +54,7 @@ class IQLPolicy(ActorCriticLearner):
     :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
     :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
     :param expectile: :math:`\tau`, in [0, 1]; 0.5 is the mean, and 1 the maximum. Default: 0.7.
-    :param temperature: how much the advantage of an action counts, :math:`\beta`; small values are imitation.
+    :param temperature: how much the advantage of an action counts, :math:`\beta`; near 0 the actor imitates the data.
         Default: 3.
     :param max_weight: the largest weight of an action, w. Default: 100.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
@@ -63,7 +64,7 @@ class IQLPolicy(ActorCriticLearner):
     """
 
     stats_class = IQLTrainingStats
-    learns_from_returns = False  # targets are made by the value after its step
+    learns_from_returns = False  # targets are made after the step of the value
 
     @validate_arguments
     def __init__(
@@ -115,7 +116,10 @@ class IQLPolicy(ActorCriticLearner):
         return DiagonalNormal(*self.actor(sample.obs, state=sample.state, info=info)[0])
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for the value, the actor, each critic and the target critics (algorithm 1)."""
+        """Do one step for the value, the actor, each critic and the target critics.
+
+        This is the order of the authors' code; in algorithm 1 the actor learns after all steps of the others.
+        """
         with torch.no_grad():
             q1_B, q2_B = (q_values(critic, sample.obs, sample.act) for critic in (self.critic_old, self.critic2_old))
             q_B = torch.minimum(q1_B, q2_B)

@@ -15,7 +15,7 @@ from rlfast.utils.arguments.validation import NonNegativeFloat, validate_argumen
 
 @dataclass(kw_only=True)
 class ReBRACTrainingStats(TD3TrainingStats):
-    """The statistics of one update of ReBRAC: losses before their steps."""
+    """The statistics of one update of ReBRAC: each loss before its gradient step."""
 
 
 class ReBRACPolicy(TD3Policy):

@@ -12,7 +12,7 @@ from rlfast.utils.arguments.validation import NonNegativeFloat, validate_argumen
 
 @dataclass(kw_only=True)
 class TD3BCTrainingStats(TD3TrainingStats):
-    """The statistics of one update of TD3+BC: losses before their steps."""
+    """The statistics of one update of TD3+BC: each loss before its gradient step."""
 
 
 TTD3BCTrainingStats = TypeVar("TTD3BCTrainingStats", bound=TD3BCTrainingStats)

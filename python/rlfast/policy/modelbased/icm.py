@@ -14,6 +14,7 @@ from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchPr
 from rlfast.policy.base import BasePolicy, LearnsFrom, TLearningRateScheduler, TrainingStats, TrainingStatsWrapper
 from rlfast.policy.components.returns import Index
 from rlfast.utils.net.discrete import IntrinsicCuriosityModule
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 
 class ICMTrainingStats(TrainingStatsWrapper):
@@ -69,19 +70,24 @@ class CuriousRows:
 class ICMPolicy(BasePolicy):
     r"""A policy with an intrinsic curiosity module (arXiv:1705.05363): errors of its predictions are added to rewards.
 
-    .. math:: r^i_t = \frac{\eta}{2}\, \lVert \hat\phi(s_{t+1}) - \phi(s_{t+1}) \rVert^2
+    .. math::
+        r^i_t &= \eta\, L_F, \qquad L_F = \frac12 \lVert \hat\phi(s_{t+1}) - \phi(s_{t+1}) \rVert^2 \\
+        L &= \lambda \bigl((1 - \beta)\, L_I + \beta L_F\bigr)
 
-    (equation 6, with :math:`\eta` the ``reward_scale``), by the model as it is in the update. Algorithms that
-    learn from the rewards of the sample, such as :class:`PPOPolicy`, learn from the sums, and so do those that add n
-    rewards of the buffer, such as :class:`DQNPolicy`. The rewards in the buffer stay.
+    (equations 5 to 7), with :math:`L_I` the cross-entropy of the predicted actions (equation 3). The model,
+    :class:`rlfast.utils.net.discrete.IntrinsicCuriosityModule`, computes :math:`L_F` and the predictions. The paper has
+    no :math:`\lambda` here: it weights the loss of the policy. Algorithms that learn from the rewards of the sample,
+    such as :class:`PPOPolicy`, learn from the sums, and so do those that add n rewards of the buffer, such as
+    :class:`DQNPolicy`. The rewards in the buffer stay.
 
     :param policy: the wrapped policy, which acts and learns from the sums. Its actions are discrete.
     :param model: the model that predicts features and actions.
-    :param optim: the optimizer of the model.
-    :param lr_scale: factor of the model's loss.
-    :param reward_scale: factor of the errors that are added to rewards.
-    :param forward_loss_weight: weight of the prediction of features in the model's loss, between 0 and 1; the
-        prediction of actions has the rest.
+    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
+        that only acts.
+    :param lr_scale: factor of the model's loss, :math:`\lambda`.
+    :param reward_scale: factor of the errors that are added to rewards, :math:`\eta`.
+    :param forward_loss_weight: weight of the prediction of features in the model's loss, :math:`\beta`, between 0
+        and 1; the prediction of actions has the rest.
     :param action_space: see :class:`BasePolicy`, also for the other parameters.
     """
 
@@ -90,7 +96,7 @@ class ICMPolicy(BasePolicy):
         *,
         policy: BasePolicy,
         model: IntrinsicCuriosityModule,
-        optim: torch.optim.Optimizer,
+        optim: OptionalOptimizer,
         lr_scale: float,
         reward_scale: float,
         forward_loss_weight: float,
@@ -109,7 +115,7 @@ class ICMPolicy(BasePolicy):
         )
         self.policy = policy
         self.model = model
-        self.optim = optim
+        self.optim = make_optimizer(optim, model.parameters())
         self.lr_scale = lr_scale
         self.reward_scale = reward_scale
         self.forward_loss_weight = forward_loss_weight
@@ -160,7 +166,7 @@ class ICMPolicy(BasePolicy):
         """Add the model's errors to the rewards, and process the sample by the wrapped policy."""
         error, act_hat = self._predict(batch)
         batch.policy = Batch(batch.get("policy", Batch()), orig_rew=batch.rew, act_hat=act_hat, mse_loss=error)
-        surprise = to_numpy(error.detach() * self.reward_scale)
+        surprise = to_numpy(error.detach() * self.reward_scale)  # equation 6
         batch.rew = batch.rew + surprise.reshape(-1, *(1,) * (np.ndim(batch.rew) - 1))
         rows = cast(ReplayBuffer, CuriousRows(buffer, self._surprise))
         return self.policy.process_fn(batch, rows, indices)
@@ -185,12 +191,11 @@ class ICMPolicy(BasePolicy):
         """Train the wrapped policy, then the model."""
         stats = self.policy.learn(batch, *args, **kwargs)
         act_hat = batch.policy.act_hat
-        inverse_loss = functional.cross_entropy(act_hat, to_torch(batch.act, torch.long, act_hat.device).flatten())
+        act = to_torch(batch.act, torch.long, act_hat.device).flatten()
+        inverse_loss = functional.cross_entropy(act_hat, act)  # equation 3
         forward_loss = batch.policy.mse_loss.mean()
         share = self.forward_loss_weight
-        loss = ((1 - share) * inverse_loss + share * forward_loss) * self.lr_scale
-        self.optim.zero_grad()
-        loss.backward()
-        self.optim.step()
+        loss = ((1 - share) * inverse_loss + share * forward_loss) * self.lr_scale  # equation 7
+        descend(loss, self.optim)
         losses = torch.stack([loss, forward_loss, inverse_loss]).tolist()
         return ICMTrainingStats(stats, icm_loss=losses[0], icm_forward_loss=losses[1], icm_inverse_loss=losses[2])

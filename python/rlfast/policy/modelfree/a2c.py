@@ -15,7 +15,7 @@ from rlfast.utils.optim import descend
 
 @dataclass(kw_only=True)
 class A2CTrainingStats(TrainingStats):
-    """The statistics of the gradient steps on one roll-out: losses before their steps."""
+    """The statistics of the gradient steps on one roll-out: each loss before its gradient step."""
 
     loss: SequenceSummaryStats
     actor_loss: SequenceSummaryStats

@@ -39,6 +39,8 @@ class BranchingDQNPolicy(QLearner):
 
     with :math:`\ell` the square or Huber's function. The sums of absolute errors are the errors of prioritized replay.
 
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
+
     :param model: called as ``model(obs, state=None, info={})``; returns values ``[B, D, choices]``, as
         :class:`rlfast.utils.net.common.BranchingNet` does, and the next hidden state. Its attributes ``num_branches``
         and ``action_per_branch`` are D and the number of choices.

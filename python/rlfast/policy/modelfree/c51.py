@@ -47,6 +47,8 @@ class C51Policy(QLearner):
     with the projection :math:`\Phi` of :func:`rlfast.functional.losses.projected_distribution`. The cross-entropies are
     the errors of prioritized replay.
 
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
+
     :param num_atoms: number of returns whose probabilities are learned, N, 2 or more. Default: 51.
     :param v_min: the smallest of the returns z. Default: -10.
     :param v_max: the largest of the returns. Default: 10.

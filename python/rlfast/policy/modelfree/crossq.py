@@ -14,7 +14,7 @@ from rlfast.utils.torch_utils import torch_train_mode
 
 @dataclass(kw_only=True)
 class CrossQTrainingStats(EnsembleTrainingStats):
-    """The statistics of one update of CrossQ: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of CrossQ: each loss before its gradient step, alpha after it."""
 
 
 TCrossQTrainingStats = TypeVar("TCrossQTrainingStats", bound=CrossQTrainingStats)
@@ -29,6 +29,8 @@ class CrossQPolicy(SoftLearner):
         y &= \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k \Bigl(\min_j q'_j - \alpha \log\pi(a' \mid s_{t+k})\Bigr) \\
         L(Q) &= \frac1M \sum_{j=1}^M \frac1B \sum w\, (y - q_j)^2 \\
         L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \min_j Q_j(s_t, a), \quad a \sim \pi
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     Both halves of the batch pass through the critics at once, so that the same statistics normalize them; no gradient
     flows through y. The critics are in training mode in that pass, and the actor in its own step; everywhere else, and

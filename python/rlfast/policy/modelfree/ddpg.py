@@ -15,7 +15,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class DDPGTrainingStats(TrainingStats):
-    """The statistics of one update of DDPG: losses before their steps."""
+    """The statistics of one update of DDPG: each loss before its gradient step."""
 
     actor_loss: float
     critic_loss: float
@@ -32,6 +32,8 @@ class DDPGPolicy(ActorCriticLearner):
         L(Q) &= \frac1B \sum w\, \bigl(y - Q(s_t, a_t)\bigr)^2, \qquad
         L(\mu) = -\frac1B \sum Q\bigl(s_t, \mu(s_t)\bigr) \\
         Q^- &\leftarrow Q^- + \tau\,(Q - Q^-), \qquad \mu^- \leftarrow \mu^- + \tau\,(\mu - \mu^-)
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
     :param critic_optim: an optimizer of ``critic``, or a factory.
@@ -71,14 +73,14 @@ class DDPGPolicy(ActorCriticLearner):
         self.add_targets("actor", "critic")
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the value of the observation after the last reward, ``[B]``, by the target networks."""
+        """Return the value of the observation after the last reward, ``[B]``, by the target networks (equation 5)."""
         return q_values(self.critic_old, obs_next, self.act(obs_next, state, model="actor_old"))
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the critic, one for the actor, and one of the target networks."""
-        error_B, critic_loss = self._mse_optimizer(sample, self.critic, self.critic_optim)
+        error_B, critic_loss = self._mse_optimizer(sample, self.critic, self.critic_optim)  # equation 4
         act = self.act(sample.obs, sample.state, sample.batch)
-        actor_loss = -q_values(self.critic, sample.obs, act).mean()
+        actor_loss = -q_values(self.critic, sample.obs, act).mean()  # its gradient is equation 6
         descend(actor_loss, self.actor_optim)
         self.sync_weight()
         return {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss}, -error_B

@@ -36,6 +36,8 @@ class DiscreteSACPolicy(CategoricalLearner):
         L(\pi) &= -\frac1B \sum \sum_a \pi(a \mid s_t) \min_j Q_j(s_t, a)
             + \alpha \mathcal H\bigl(\pi(\cdot \mid s_t)\bigr)
 
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
+
     :param actor: called as ``actor(obs, state=..., info=...)``; returns logits ``[B, actions]`` and the next hidden
         state, as :class:`rlfast.utils.net.discrete.Actor` with ``softmax_output=False`` does.
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for

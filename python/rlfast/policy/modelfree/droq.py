@@ -13,7 +13,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class DroQTrainingStats(EnsembleTrainingStats):
-    """The statistics of one update of DroQ: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of DroQ: each loss before its gradient step, alpha after it."""
 
 
 TDroQTrainingStats = TypeVar("TDroQTrainingStats", bound=DroQTrainingStats)
@@ -27,6 +27,8 @@ class DroQPolicy(SoftLearner):
             \alpha \log\pi(a' \mid s_{t+k})\Bigr), \quad a' \sim \pi \\
         L(Q) &= \frac1M \sum_{j=1}^M \frac1B \sum w\, \bigl(y - Q_j(s_t, a_t)\bigr)^2 \\
         L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \frac1M \sum_{j=1}^M Q_j(s_t, a), \quad a \sim \pi
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     Critics have dropout and layer normalization in their hidden layers, which takes the place of REDQ's many critics;
     dropout stays on in the target network. The actor and the temperature move at every ``actor_delay``-th step. The
@@ -87,24 +89,24 @@ class DroQPolicy(SoftLearner):
         return self._iter % self.actor_delay == self.actor_delay - 1
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the least soft value by the target critics, ``[B]`` (line 6)."""
+        """Return the least soft value by the target critics, ``[B]``."""
         act, log_prob_B = self.sample(obs_next, draws[0], state)
         q_B = ensemble_values(self.critic_old, obs_next, act).amin(dim=0)
         return q_B - self.temperature.value * log_prob_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the critics; if it is due, one for actor and temperature; and one of the target critics."""
-        error_MB = sample.returns - ensemble_values(self.critic, sample.obs, sample.act)
-        critic_loss = (sample.weight * error_MB.square()).mean()  # line 7
+        error_NB = sample.returns - ensemble_values(self.critic, sample.obs, sample.act)
+        critic_loss = (sample.weight * error_NB.square()).mean()
         descend(critic_loss, self.critic_optim)
 
         losses: dict[str, torch.Tensor] = {"critic_loss": critic_loss.detach()}
         if sample.is_due:
             act, log_prob_B = self.sample(sample.obs, sample.draws[0], sample.state, sample.batch)
             q_B = ensemble_values(self.critic, sample.obs, act).mean(dim=0)
-            actor_loss = (self.temperature.value * log_prob_B - q_B).mean()  # line 10
+            actor_loss = (self.temperature.value * log_prob_B - q_B).mean()
             descend(actor_loss, self.actor_optim)
             losses |= {"actor_loss": actor_loss.detach(), **self.temperature.descend(log_prob_B)}
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
-        return losses, error_MB.detach().mean(dim=0)
+        return losses, error_NB.detach().mean(dim=0)

@@ -21,7 +21,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class FQFTrainingStats(QRDQNTrainingStats):
-    """The statistics of one update of FQF: losses before their steps."""
+    """The statistics of one update of FQF: each loss before its gradient step."""
 
     loss: float
     """Of quantiles and fractions together."""
@@ -49,6 +49,8 @@ class FQFPolicy(QLearner):
 
     with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`, and the gradient of
     :func:`rlfast.functional.losses.fraction_gradient`.
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     :param model: called as ``model(obs, propose_model=..., state=None, info={})``, with ``fractions=...`` as well where
         it is a target network or learns in evaluation mode; returns quantiles ``[B, actions, N]``, the fractions, and

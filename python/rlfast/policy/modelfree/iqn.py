@@ -34,12 +34,16 @@ class IQNPolicy(QLearner):
     The network computes the quantile of the return at any level, for each action:
 
     .. math::
-        a^* &= \arg\max_a \frac1K \sum_k Z_{\tilde\tau_k}(s_{t+k}, a), \qquad
+        a^* &= \arg\max_a \frac1N \sum_{i=1}^N Z_{\tilde\tau_i}(s_{t+k}, a), \qquad
         y_j = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k Z^-_{\tau'_j}(s_{t+k}, a^*) \\
         L &= \frac1B \sum w \sum_{i=1}^{N} \frac{1}{N'} \sum_{j=1}^{N'}
         \rho_{\tau_i}\bigl(y_j - Z_{\tau_i}(s_t, a_t)\bigr), \qquad \tilde\tau, \tau, \tau' \sim U(0, 1)
 
-    with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`.
+    (equations 2 and 3) with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`. The choice by the trained
+    network is double Q-learning, which is not in the paper: ``is_double=False`` leaves it out. Without a target network
+    the N levels of the choice are those of the target, too.
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     :param model: called as ``model(obs, sample_size=..., state=None, info={})``; returns quantiles ``[B, actions, N]``
         with their levels ``[B, N]``, and the next hidden state, as
@@ -80,7 +84,7 @@ class IQNPolicy(QLearner):
         super().__init__(**options)
         self.sample_size, self.online_sample_size = sample_size, online_sample_size
         self.target_sample_size, self.num_quantiles = target_sample_size, num_quantiles
-        self._gives_levels = isinstance(self.model, ImplicitQuantileNetwork) and any(
+        self._takes_levels = isinstance(self.model, ImplicitQuantileNetwork) and any(
             one.name == "taus" or one.kind is one.VAR_KEYWORD
             for one in inspect.signature(self.model.forward).parameters.values()
         )
@@ -90,7 +94,7 @@ class IQNPolicy(QLearner):
     ) -> Any:
         """Choose the actions of the greatest mean quantile; see :meth:`QLearner.forward`.
 
-        :return: ``taus``, too, the levels of the quantiles, ``[B, N]``.
+        :return: also ``taus``, the levels of the quantiles, ``[B, N]``.
         """
         online = self.online_sample_size if self.training else self.sample_size
         levels = self._draw(len(batch.obs), self.target_sample_size if model == "model_old" else online)
@@ -108,8 +112,8 @@ class IQNPolicy(QLearner):
         return (online,) if self.model_old is None else (online, self._draw(rows, self.target_sample_size))
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return quantiles of the return after the last reward, ``[B, N']``."""
-        online = target = self.quantiles(obs_next, draws[0], state)[0]
+        """Return quantiles of the return after the last reward, ``[B, N']``; without a target network, ``[B, N]``."""
+        target = online = self.quantiles(obs_next, draws[0], state)[0]
         if self.model_old is not None:
             target = self.quantiles(obs_next, draws[1], state, model="model_old")[0]
         q_BA = self.compute_q_value(online if self.is_double else target, action_mask(obs_next))
@@ -157,7 +161,7 @@ class IQNPolicy(QLearner):
     def _network_output(
         self, model: Literal["model", "model_old"], obs: object, state: object, info: object, levels_BN: torch.Tensor
     ) -> Any:
-        given = {"taus": levels_BN} if self._gives_levels else {}  # others draw by themselves
+        given = {"taus": levels_BN} if self._takes_levels else {}  # others draw by themselves
         return self.network(model)(inner_obs(obs), sample_size=levels_BN.shape[1], state=state, info=info, **given)
 
     def _draw(self, rows: int, size: int) -> torch.Tensor:

@@ -24,7 +24,7 @@ from rlfast.utils.optim import descend
 
 @dataclass(kw_only=True)
 class NPGTrainingStats(TrainingStats):
-    """What the steps on one roll-out tell."""
+    """The statistics of the steps on one roll-out."""
 
     actor_loss: SequenceSummaryStats
     """Before each step."""
@@ -50,11 +50,11 @@ class NPGPolicy(RolloutLearner):
     r"""Natural policy gradient (Kakade 2001, *A natural policy gradient*).
 
     .. math::
-        \theta \leftarrow \theta + \alpha F^{-1} \nabla_\theta \frac1B \sum \log \pi_\theta(a \mid s)\, A
+        \theta \leftarrow \theta + \alpha (F + 0.1\, I)^{-1} \nabla_\theta \frac1B \sum \log \pi_\theta(a \mid s)\, A
 
-    (section 3; F is the Fisher matrix of the distribution over actions, and its inverse is found by conjugate
-    gradients.) Advantages are estimated by :func:`rlfast.functional.gae`. On each minibatch the critic takes several
-    steps down the mean squared error of its values.
+    (section 2, with F the Fisher matrix of the distribution over actions.) The linear system is solved by at most ten
+    conjugate gradients. The estimate of advantages by :func:`rlfast.functional.gae`, and the critic, which takes
+    several steps down the mean squared error of its values on each minibatch, are not of the paper.
 
     :param optim: optimizes the critic: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with
         those of its parameters that the actor does not have; None for a policy that only acts.
@@ -125,8 +125,8 @@ class NPGPolicy(RolloutLearner):
         def loss(dist: Distribution) -> torch.Tensor:
             return policy_gradient_loss(log_prob_of(dist, batch.act), batch.adv)
 
-        step = self.natural_step(batch, loss)
-        kl, _ = step.take(self.actor_step_size)
+        step = self.natural_step(batch, loss)  # its direction is (F + damping I)^-1 g
+        kl, _ = step.take(self.actor_step_size)  # theta <- theta + alpha * direction
         return {"actor_loss": step.loss, "kl": kl}
 
     def natural_step(self, batch: Minibatch, loss: Callable[[Distribution], torch.Tensor]) -> NaturalStep:

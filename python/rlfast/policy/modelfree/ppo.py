@@ -18,7 +18,7 @@ from rlfast.utils.optim import descend
 
 @dataclass(kw_only=True)
 class PPOTrainingStats(TrainingStats):
-    """The statistics of the gradient steps on one roll-out: losses before their steps."""
+    """The statistics of the gradient steps on one roll-out: each loss before its gradient step."""
 
     loss: SequenceSummaryStats
     clip_loss: SequenceSummaryStats
@@ -28,7 +28,7 @@ class PPOTrainingStats(TrainingStats):
     approx_kl: SequenceSummaryStats | None = None
     """How far the policy has moved from the one that acted: see :func:`rlfast.functional.losses.policy_change`."""
     clip_fraction: SequenceSummaryStats | None = None
-    """The share of rows whose ratio of probabilities is beyond ``eps_clip``."""
+    """The share of rows whose ratio of probabilities differs from 1 by more than ``eps_clip``."""
     explained_variance: float | None = None
     """The share of the variance of returns that the critic explained before the update; NaN if returns are equal."""
 
@@ -61,20 +61,22 @@ class PPOPolicy(RolloutLearner):
     r"""Proximal policy optimization (Schulman et al., arXiv:1707.06347).
 
     .. math::
-        L = L^{\mathrm{clip}}(\pi) + c_v L^{V} - c_e \frac1B \sum \mathcal H\bigl(\pi(\cdot \mid s)\bigr)
+        L = -L^{\mathrm{CLIP}}(\pi) + c_1 L^{V} - c_2 \frac1B \sum \mathcal H\bigl(\pi(\cdot \mid s)\bigr)
 
-    (equation 9), in ``repeat`` passes over a roll-out, whose advantages are estimated by :func:`rlfast.functional.gae`;
-    see :func:`rlfast.functional.clipped_surrogate_loss` and :func:`rlfast.functional.value_loss` for the parts.
+    (the negative of equation 9), in ``repeat`` passes over a roll-out. Before the passes, the base class computes its
+    advantages (equations 11 and 12) and returns by :func:`rlfast.functional.gae`. See
+    :func:`rlfast.functional.clipped_surrogate_loss` and :func:`rlfast.functional.value_loss` for the parts.
 
     :param eps_clip: bound of the change of the ratio of probabilities, :math:`\epsilon`. Default: 0.2.
     :param dual_clip: bound of the loss where the advantage is negative (arXiv:1912.09729), above 1; 0 or None
         for none. Default: None.
     :param value_clip: whether the critic's step is clipped by ``eps_clip``, too. Default: False.
-    :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each minibatch. Default: True.
+    :param advantage_normalization: whether advantages are scaled to mean 0 and deviation 1 in each minibatch,
+        which is not in the paper. Default: True.
     :param recompute_advantage: whether advantages are computed again before each pass (arXiv:2006.05990, section 3.5).
         Default: False.
-    :param vf_coef: weight of the critic's loss, :math:`c_v`. Default: 0.5.
-    :param ent_coef: weight of the entropy, :math:`c_e`. Default: 0.01.
+    :param vf_coef: weight of the critic's loss, :math:`c_1`. Default: 0.5.
+    :param ent_coef: weight of the entropy, :math:`c_2`. Default: 0.01.
     :param max_grad_norm: largest Euclidean norm of the gradient of all parameters of ``optim``; 0 or None for no limit.
         Default: None.
     :param options: of :class:`~rlfast.policy.rollout.RolloutLearner`.
@@ -123,18 +125,18 @@ class PPOPolicy(RolloutLearner):
         clip_loss = clipped_surrogate_loss(logp_B, batch.logp_old, adv_B, self.eps_clip, self.dual_clip)  # equation 7
         value_B = self.critic(batch.obs).flatten()
         vf_loss = value_loss(value_B, batch.returns, batch.v_s if self.value_clip else None, self.eps_clip)
-        ent_loss = dist.entropy().mean()
-        loss = clip_loss + self.vf_coef * vf_loss - self.ent_coef * ent_loss
+        entropy = dist.entropy().mean()
+        loss = clip_loss + self.vf_coef * vf_loss - self.ent_coef * entropy
         change, share = policy_change(logp_B.detach(), batch.logp_old, self.eps_clip)
         descend(loss, self.optim, self.max_grad_norm)
-        losses = {"loss": loss, "clip_loss": clip_loss, "vf_loss": vf_loss, "ent_loss": ent_loss}
+        losses = {"loss": loss, "clip_loss": clip_loss, "vf_loss": vf_loss, "ent_loss": entropy}
         losses |= {"approx_kl": change, "clip_fraction": share}
         return {name: value.detach() for name, value in losses.items()}
 
     def summaries_of_passes(
         self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int
     ) -> dict[str, SequenceSummaryStats]:
-        """Pass over a roll-out; see :meth:`RolloutLearner.learn`.
+        """Learn from a roll-out in several passes; see :meth:`RolloutLearner.learn`.
 
         :return: a summary of each loss, and ``explained_variance``, a number.
         """

@@ -46,6 +46,8 @@ class QRDQNPolicy(QLearner):
 
     with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`.
 
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
+
     :param num_quantiles: number of quantiles of each return, N, 2 or more. Default: 200.
     :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
     :param options: of :class:`~rlfast.policy.q_learner.QLearner`.

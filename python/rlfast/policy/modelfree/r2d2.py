@@ -43,6 +43,8 @@ class R2D2Policy(QLearner):
     state that was stored with the first step, and process the burn-in before the N steps of the loss (section 3). The
     priority of a sequence is :math:`\eta \max_t |\delta_t| + (1 - \eta)\, \overline{|\delta|}`.
 
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
+
     The buffer must have ``unit=Sequence(length, burn_in)``, and ``sampler=Prioritized(alpha, beta)`` for priorities.
     N-step returns end with the sequence. A sequence may begin at any row, and ends with its episode; in the paper,
     sequences begin at every 40th step. There is no ``compile``: a recurrent update is no single graph.

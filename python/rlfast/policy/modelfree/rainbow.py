@@ -32,6 +32,8 @@ class RainbowPolicy(C51Policy):
     :class:`rlfast.utils.net.discrete.NoisyLinear` get new noise at each update, those of the target network noise of
     their own; prioritized replay is a matter of the buffer. The cross-entropies are the errors that it gets.
 
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
+
     :param options: of :class:`C51Policy`.
     :raises ValueError: for a value out of range.
 

@@ -14,7 +14,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class REDQTrainingStats(DDPGTrainingStats):
-    """The statistics of one update of REDQ: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of REDQ: each loss before its gradient step, alpha after it."""
 
     actor_loss: float
     """Of the newest step of the actor; 0 before the first."""
@@ -37,16 +37,20 @@ class REDQPolicy(SoftLearner):
         L(Q) &= \frac1N \sum_{j=1}^N \frac1B \sum w\, \bigl(y - Q_j(s_t, a_t)\bigr)^2 \\
         L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \frac1N \sum_{j=1}^N Q_j(s_t, a), \quad a \sim \pi
 
-    with M critics of the N, drawn without replacement for each gradient step. The actor and the temperature move at
+    (algorithm 1, whose loss of the critics is their sum, here the mean) with M critics of the N, drawn without
+    replacement for each gradient step. The actor and the temperature move at
     every ``actor_delay``-th step. The paper does 20 gradient steps for each environment step (``update_per_step=20``).
-    The critics are one ensemble, computed as one batched product, and targets take the time of M critics.
+    The critics are one ensemble, computed as one batched product; targets compute only the M critics.
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[ensemble_size, B, 1]``.
     :param critic_optim: an optimizer of ``critic``, or a factory.
     :param ensemble_size: :math:`N`, 1 or more. Default: 10.
     :param subset_size: :math:`M`, from 1 to N. Default: 2.
     :param actor_delay: number of gradient steps of the critics for one of the actor. Default: 20.
-    :param target_mode: whether targets take the least value of the M critics, ``"min"`` (default), or the ``"mean"``.
+    :param target_mode: whether targets take the least value of the M critics, ``"min"`` (default, as in
+        algorithm 1), or the ``"mean"``.
     :param options: of :class:`~rlfast.policy.soft.SoftLearner`.
     :raises ValueError: for a value out of range, another kind of action space, or an ensemble of another size.
 
@@ -105,7 +109,7 @@ class REDQPolicy(SoftLearner):
         return noise, members.to(self._device)
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the least soft value by M of the target critics, or the mean, ``[B]`` (line 6)."""
+        """Return the least soft value by M of the target critics, or the mean, ``[B]`` (line 8)."""
         noise, members = draws
         act, log_prob_B = self.sample(obs_next, noise, state)
         q_MB = ensemble_values(self.critic_old, obs_next, act, members)
@@ -114,17 +118,17 @@ class REDQPolicy(SoftLearner):
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the critics; if it is due, one for actor and temperature; and one of the target critics."""
-        error_MB = sample.returns - ensemble_values(self.critic, sample.obs, sample.act)
-        critic_loss = (sample.weight * error_MB.square()).mean()  # line 8
+        error_NB = sample.returns - ensemble_values(self.critic, sample.obs, sample.act)
+        critic_loss = (sample.weight * error_NB.square()).mean()  # line 10
         descend(critic_loss, self.critic_optim)
 
         losses: dict[str, torch.Tensor] = {"critic_loss": critic_loss.detach()}
         if sample.is_due:
             act, log_prob_B = self.sample(sample.obs, sample.draws[0], sample.state, sample.batch)
             q_B = ensemble_values(self.critic, sample.obs, act).mean(dim=0)
-            actor_loss = (self.temperature.value * log_prob_B - q_B).mean()  # line 10
+            actor_loss = (self.temperature.value * log_prob_B - q_B).mean()  # line 12
             descend(actor_loss, self.actor_optim)
             losses |= {"actor_loss": actor_loss.detach(), **self.temperature.descend(log_prob_B)}
         losses["alpha"] = self.temperature.value.reshape(())
-        self.sync_weight()
-        return losses, error_MB.detach().mean(dim=0)
+        self.sync_weight()  # line 11
+        return losses, error_NB.detach().mean(dim=0)

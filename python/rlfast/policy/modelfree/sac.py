@@ -14,7 +14,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend
 
 @dataclass(kw_only=True)
 class SACTrainingStats(TrainingStats):
-    """The statistics of one update of SAC: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of SAC: each loss before its gradient step, alpha after it."""
 
     actor_loss: float
     critic1_loss: float
@@ -36,7 +36,10 @@ class SACPolicy(SoftLearner):
             s_{t+k})\Bigr), \quad a' \sim \pi \\
         L(Q_j) &= \frac1B \sum w\, \bigl(y - Q_j(s_t, a_t)\bigr)^2 \\
         L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \min_j Q_j(s_t, a), \quad a \sim \pi \\
+        L(\alpha) &= -\frac1B \sum \log\alpha\, \bigl(\log\pi(a \mid s_t) + \bar{\mathcal H}\bigr) \\
         Q^-_j &\leftarrow Q^-_j + \tau\,(Q_j - Q^-_j)
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
     :param critic_optim: an optimizer of ``critic``, or a factory.
@@ -79,22 +82,25 @@ class SACPolicy(SoftLearner):
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the soft value of the observation after the last reward, ``[B]`` (equation 3)."""
-        act, log_prob_B = self.sample(obs_next, draws[0], state)
+        (noise,) = draws
+        act, log_prob_B = self.sample(obs_next, noise, state)
         q_B = torch.minimum(q_values(self.critic_old, obs_next, act), q_values(self.critic2_old, obs_next, act))
         return q_B - self.temperature.value * log_prob_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for each critic, the actor, the temperature, and the target critics (algorithm 1)."""
+        # Equation 5, without its factor 1/2.
         error1_B, critic1_loss = self._mse_optimizer(sample, self.critic, self.critic_optim)
         error2_B, critic2_loss = self._mse_optimizer(sample, self.critic2, self.critic2_optim)
 
-        act, log_prob_B = self.sample(sample.obs, sample.draws[0], sample.state, sample.batch)
+        (noise,) = sample.draws
+        act, log_prob_B = self.sample(sample.obs, noise, sample.state, sample.batch)
         q_B = torch.minimum(q_values(self.critic, sample.obs, act), q_values(self.critic2, sample.obs, act))
         actor_loss = (self.temperature.value * log_prob_B - q_B).mean()  # equation 7
         descend(actor_loss, self.actor_optim)
 
         losses = {"actor_loss": actor_loss.detach(), "critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
-        losses |= self.temperature.descend(log_prob_B)  # equation 18
+        losses |= self.temperature.descend(log_prob_B)  # equation 18, with log(alpha) for alpha
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
         return losses, -(error1_B + error2_B) / 2

@@ -18,7 +18,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend
 
 @dataclass(kw_only=True)
 class TD3TrainingStats(TrainingStats):
-    """The statistics of one update of TD3: losses before their steps."""
+    """The statistics of one update of TD3: each loss before its gradient step."""
 
     actor_loss: float
     """Of the newest step of the actor."""
@@ -51,6 +51,8 @@ class TD3Policy(ActorCriticLearner):
         y &= \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k \min_j Q^-_j(s_{t+k}, \tilde a), \qquad
         L(Q_j) = \frac1B \sum w\, \bigl(y - Q_j(s_t, a_t)\bigr)^2 \\
         L(\mu) &= -\frac1B \sum Q_1\bigl(s_t, \mu(s_t)\bigr)
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     The actor and all target networks move at every ``update_actor_freq``-th gradient step, the first one included.
 

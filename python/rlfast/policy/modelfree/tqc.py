@@ -14,7 +14,7 @@ from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 @dataclass(kw_only=True)
 class TQCTrainingStats(EnsembleTrainingStats):
-    """The statistics of one update of TQC: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of TQC: each loss before its gradient step, alpha after it."""
 
 
 TTQCTrainingStats = TypeVar("TTQCTrainingStats", bound=TQCTrainingStats)
@@ -34,6 +34,8 @@ class TQCPolicy(SoftLearner):
         L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \frac1{NM} \sum_{n,m} \theta_n^m(s_t, a), \quad a \sim \pi
 
     with Huber's function h and the quantiles' levels :math:`\tau_m = (2m - 1) / 2M`.
+
+    Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[N, B, M]``.
     :param critic_optim: an optimizer of ``critic``, or a factory.

@@ -211,7 +211,7 @@ class IntrinsicCuriosityModule(Placed):
         actions = torch.as_tensor(act, dtype=torch.long, device=self.device).flatten()
         chosen = functional.one_hot(actions, num_classes=self.action_dim)
         predicted = self.forward_model(torch.cat([before, chosen], dim=1))
-        error = 0.5 * (predicted - after).square().sum(1)
+        error = 0.5 * (predicted - after).square().sum(1)  # equation 5
         return error, self.inverse_model(torch.cat([before, after], dim=1))
 
     def _input(self, obs: object) -> Any:
