@@ -314,7 +314,7 @@ def faults_of_goals(batch: dict[str, Any], reached_goals: set[tuple[int, int]]) 
 
 
 def hindsight(library: Any, *, capacity: int, lengths: list[int], last_is_running: bool = False) -> Any:
-    """Faults of hindsight goals; ``some goals are new`` is none."""
+    """Faults of hindsight goals; ``some goals are new`` is not a fault."""
     buffer = needs(library, "her")(capacity, goal_row(0, 0, False), goal_reward, max(lengths))
     reached: set[tuple[int, int]] = set()
     for episode, length in enumerate(lengths, start=1):
