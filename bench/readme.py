@@ -111,7 +111,7 @@ def measured(path: Path, run: dict[str, Any]) -> str:
     return (
         f"Recording: `bench/results/{path.name}`, {run['date'][:16].replace('T', ' ')} UTC, revision"
         f" {run['revision'] or 'unknown'}, {run['machine']['processor']}, {run['machine']['cores']} cores, load"
-        f" {run['load']:.2f} at the end.{effort} {run['machine']['system']}; {listed}."
+        f" {run['load']:.2f}.{effort} {listed}."
     )
 
 

@@ -15,23 +15,23 @@ HEAD = """# The museum
 
 <!-- Made by `make museum` from bench/museum/results.json: edit bench/museum, not this page. -->
 
-Bugs that users of reinforcement-learning libraries reported in public, each as a small program with a known right
-answer, run against rlfast and {peers} other libraries: {cases} cases.
+{cases} bugs that users of reinforcement-learning libraries reported in public. Each is a small program with a known
+right answer, run against rlfast and {peers} other libraries.
 
 | | |
 |---|---|
-| right | the answer is the right one; for bad input, a clear error is right too |
-| **wrong** | another answer, a crash or a hang; the table's notes say what it gave |
+| right | the right answer, or a clear error for bad input |
+| **wrong** | another answer, a crash or a hang |
 | refuses | a clear error instead of an answer |
-| n/a | the library has no such feature, or none that can be called by itself |
+| n/a | the library has no such feature, or none that can be called separately |
+| *intended* | a maintainer called the answer intended; quoted below |
 
-*intended* after an answer means that a maintainer called it intended; the words are below the table. Each library is
-called through its public interface, with the options that it documents for the case, by an adapter in
-`bench/museum/adapters` that does not know which case it runs. `make museum` runs everything again: each library in its
-own environment, each case in its own process. If an answer looks unfair, the adapter may be wrong: please report it.
+An adapter in `bench/museum/adapters` calls each library's public interface, with the options documented for the task;
+it does not know which case it runs. `make museum` repeats everything, each library in its own environment and each case
+in its own process. If an answer looks unfair, the adapter may be wrong: please report it.
 
-In the data, `ends` has one letter for each step (`T` terminated, `t` truncated, `.` neither), and observation `n` is
-followed by observation `n + 1`.
+Below each table, the cases are grouped by what is called, with its arguments, the right answer, and the wrong ones. In
+`ends`, `T` is a terminated step, `t` a truncated one and `.` any other. Observation `n` is followed by `n + 1`.
 """
 
 
@@ -86,37 +86,38 @@ def area(title: str, cases: tuple[Case, ...], libraries: dict[str, Any]) -> Iter
         issues = ", ".join(reference(issue) for issue in case.issues)
         yield f"| [{case.title}](#{case.id}) | {issues} | {cells} |"
     yield ""
-    for case in cases:
-        yield from details(case, some)
+    for name in dict.fromkeys(case.operation for case in cases):
+        yield f"### {name}"
+        yield ""
+        yield purpose(name)
+        yield ""
+        for case in cases:
+            if case.operation == name:
+                yield from details(case, some)
 
 
-def purpose(case: Case) -> str:
-    """The first paragraph of the docstring of a case's operation."""
-    return (
-        " ".join(inspect.getdoc(getattr(operations, case.operation)).split("\n\n")[0].split())
-        .split(":param")[0]
-        .replace("``", "`")
-    )
+def purpose(operation: str) -> str:
+    """The first paragraph of the docstring of an operation."""
+    first = inspect.getdoc(getattr(operations, operation)).split("\n\n")[0]
+    return " ".join(first.split()).replace("``", "`")
 
 
 def details(case: Case, libraries: dict[str, Any]) -> Iterator[str]:
-    yield f'<a id="{case.id}"></a>'
-    yield ""
-    yield f"**{case.title}**"
-    yield ""
     given = ", ".join(f"{key}={shown(value)}" for key, value in case.given.items())
-    refused = ", or a clear error" if case.refusing_is_right else ""
-    yield f"{purpose(case)} `{case.operation}({given})` gives {code(case.right)}{refused}. {case.note}".rstrip()
+    arguments = f" `{given}` gives" if given else " Right:"
+    refused = ", or a clear error" if case.refusing_is_right and case.right != "refused" else ""
+    yield (f'<a id="{case.id}"></a>**{case.title}.**{arguments} {code(case.right)}{refused}. {case.note}'.rstrip())
     yield ""
-    lines = 0
+    same: dict[tuple[str, str], list[str]] = {}
     for name, library in libraries.items():
         answer = library["cases"].get(case.id, {})
         if answer.get("outcome") in {WRONG, REFUSES}:
-            lines += 1
-            yield f"- {COLUMNS[name].title}: {code(answer['observed'])}"
-            if name in case.intended:
-                yield f"  Intended: {case.intended[name]}"
-    if lines:
+            same.setdefault((code(answer["observed"]), case.intended.get(name, "")), []).append(COLUMNS[name].title)
+    for (observed, words), titles in same.items():
+        yield f"- {', '.join(titles)}: {observed}"
+        if words:
+            yield f"  Intended: {words}"
+    if same:
         yield ""
 
 

@@ -41,8 +41,30 @@ def finish(cls: griffe.Class) -> None:
     Only bases that a user can import by a public name stay.
     """
     cls.bases = [base for base in cls.bases if is_public(base if isinstance(base, str) else base.canonical_path)]
-    if cls.docstring is not None and "__init__" not in cls.members and not cls.decorators:
+    init = cls.members.get("__init__")
+    if cls.docstring is None:
+        return
+    if isinstance(init, griffe.Function):
+        add_options(init.parameters, cls.docstring.value)
+    elif not cls.decorators:
         cls.docstring.value = re.sub(r"^:param (\w+):", r"- `\1`:", cls.docstring.value, flags=re.MULTILINE)
+
+
+def add_options(parameters: griffe.Parameters, docstring: str) -> None:
+    """Adds the described parameters that a constructor passes on as ``**options`` to its signature.
+
+    :param parameters: those of the constructor.
+    :param docstring: that of its class.
+    """
+    options = next((each for each in parameters if each.kind is griffe.ParameterKind.var_keyword), None)
+    described = re.findall(r"^:param (\w+):", docstring, flags=re.MULTILINE)
+    missing = [name for name in described if name not in parameters]
+    if options is None or not missing:
+        return
+    del parameters[options.name]
+    for name in missing:
+        parameters.add(griffe.Parameter(name, kind=griffe.ParameterKind.keyword_only))
+    parameters.add(options)
 
 
 def is_public(path: str) -> bool:

@@ -13,7 +13,7 @@ WRAPPED_SHARED = f"It wraps Gymnasium's vector environment: {INTENDED_SHARED}"
 CASES = (
     Case(
         "rows",
-        "A learner's rows end in the final observation at a time limit, and begin anew with the first of an episode",
+        "At a time limit a learner's row has the final observation; the next row starts a new episode",
         ("vwxyzjn/cleanrl#499", "automl/Mighty#108", "Farama-Foundation/Gymnasium#694"),
         "rows_played",
         {"lengths": [3], "end": "t", "steps": 8},
@@ -21,7 +21,7 @@ CASES = (
     ),
     Case(
         "rows-terminated",
-        "A learner's rows end in the terminal observation, and begin anew with the first of an episode",
+        "At a terminal state a learner's row has the terminal observation; the next row starts a new episode",
         ("vwxyzjn/cleanrl#499",),
         "rows_played",
         {"lengths": [3], "end": "T", "steps": 8},
@@ -29,7 +29,7 @@ CASES = (
     ),
     Case(
         "rows-different-lengths",
-        "Rows are right if environments end at different times",
+        "Rows are right when environments end at different times",
         ("vwxyzjn/cleanrl#499",),
         "rows_played",
         {"lengths": [2, 3], "end": "t", "steps": 6},
@@ -37,7 +37,7 @@ CASES = (
     ),
     Case(
         "rows-workers",
-        "Rows are right if environments run in worker processes",
+        "Rows are right when environments run in worker processes",
         ("Farama-Foundation/Gymnasium#694",),
         "rows_played",
         {"lengths": [3, 3], "end": "t", "steps": 8, "workers": True},
@@ -45,16 +45,16 @@ CASES = (
     ),
     Case(
         "rows-next-step",
-        "In Gymnasium's mode “next step”, the step that resets is no row",
+        "In Gymnasium's next-step mode, the step that resets is not stored as a row",
         ("vwxyzjn/cleanrl#499", "automl/Mighty#108", "Farama-Foundation/Gymnasium#694"),
         "rows_played",
         {"lengths": [3, 3], "end": "t", "steps": 8, "mode": "next"},
         Either([ROWS, ROWS], ["0>1 1>2 2>3t 100>101 101>102 102>103t"] * 2),
-        note="Eight calls of “step” have six rows; eight rows need ten calls.",
+        note="Eight calls of `step` give six rows; eight rows need ten calls.",
     ),
     Case(
         "rows-same-step",
-        "In the mode “same step”, the last row has the final observation and not the one after the reset",
+        "In same-step mode, the last row has the final observation, not the one after the reset",
         ("Farama-Foundation/Gymnasium#1103", "sail-sg/envpool#194"),
         "rows_played",
         {"lengths": [3, 3], "end": "t", "steps": 8, "mode": "same"},
@@ -62,7 +62,7 @@ CASES = (
     ),
     Case(
         "rows-partial-reset",
-        "In the mode “disabled”, a reset of some environments leaves the others alone",
+        "In disabled mode, resetting some environments leaves the others alone",
         ("Farama-Foundation/Gymnasium#1227",),
         "rows_played",
         {"lengths": [2, 3], "end": "t", "steps": 6, "mode": "disabled"},
@@ -79,7 +79,7 @@ CASES = (
     ),
     Case(
         "shared-observations-same-step",
-        "An environment may write all its observations into one array, in the mode “same step”",
+        "An environment may write all its observations into one array, in same-step mode",
         ("Farama-Foundation/Gymnasium#1132", "Farama-Foundation/Gymnasium#1715"),
         "rows_played",
         {"lengths": [3], "end": "t", "steps": 8, "shared": True, "mode": "same"},
@@ -97,7 +97,7 @@ CASES = (
     ),
     Case(
         "stepping-the-finished",
-        "Without autoreset, stepping an environment that ended is refused",
+        "Without autoreset, stepping a finished environment is refused",
         ("Farama-Foundation/Gymnasium#1227",),
         "stepping_the_finished",
         {"length": 2},
@@ -114,7 +114,7 @@ CASES = (
     ),
     Case(
         "statistics-same-step",
-        "Statistics report the returns and lengths of all episodes in the mode “same step”",
+        "Statistics report the returns and lengths of all episodes in same-step mode",
         ("Farama-Foundation/Gymnasium#1624",),
         "episode_statistics",
         {"mode": "same", "lengths": [3, 3], "steps": 9},
@@ -122,16 +122,16 @@ CASES = (
     ),
     Case(
         "reward-statistics",
-        "A normaliser of rewards counts each reward once",
+        "A reward normaliser counts each reward once",
         ("Farama-Foundation/Gymnasium#1451",),
         "reward_statistics",
         {"mode": "next", "length": 4, "steps": 25, "envs": 2},
         {"rewards": Either(40, 50)},
-        note="25 calls of “step” are 20 rows in the mode “next step”; rlfast is asked for 25 rows.",
+        note="In next-step mode 25 calls of `step` give 20 rows; rlfast collects 25 rows.",
     ),
     Case(
         "reward-statistics-same-step",
-        "A normaliser of rewards counts each reward once in the mode “same step”",
+        "A reward normaliser counts each reward once in same-step mode",
         ("Farama-Foundation/Gymnasium#1668",),
         "reward_statistics",
         {"mode": "same", "length": 4, "steps": 12, "envs": 2},
@@ -139,7 +139,7 @@ CASES = (
     ),
     Case(
         "worker-killed",
-        "If the process of an environment is killed, the next step says so",
+        "If a worker process is killed, the next step reports it",
         ("Eclectic-Sheep/sheeprl#79", "openai/gym#3281"),
         "failing_environment",
         {"how": "killed", "envs": 2},
@@ -147,7 +147,7 @@ CASES = (
     ),
     Case(
         "worker-exits",
-        "If an environment ends its process, the next step says so",
+        "If an environment exits its process, the next step reports it",
         ("neumovelab/myoassist#35", "openai/gym#3281"),
         "failing_environment",
         {"how": "exits", "envs": 2},
@@ -155,7 +155,7 @@ CASES = (
     ),
     Case(
         "worker-raises",
-        "An exception of an environment in a worker process is raised with its text",
+        "An environment's exception in a worker process is raised with its message",
         ("DLR-RM/stable-baselines3#1890", "thu-ml/tianshou#504", "DeckardAgent/deckard#1"),
         "failing_environment",
         {"how": "raises", "envs": 2},
@@ -163,7 +163,7 @@ CASES = (
     ),
     Case(
         "step-before-reset",
-        "A step before the first reset raises, or resets",
+        "A step before the first reset raises or resets",
         ("sail-sg/envpool#113", "sail-sg/envpool#173"),
         "step_before_reset",
         {},
@@ -180,7 +180,7 @@ CASES = (
     ),
     Case(
         "global-random-state",
-        "Making, seeding and stepping environments leaves the global random generators alone",
+        "Creating, seeding and stepping environments leaves the global random generators alone",
         ("hill-a/stable-baselines#675",),
         "random_state",
         {"seed": 3},
@@ -188,7 +188,7 @@ CASES = (
     ),
     Case(
         "own-environments-randomise",
-        "A library's own environments start differently in each episode",
+        "A library's own environments start differently each episode",
         ("sail-sg/envpool#432",),
         "own_resets",
         {"tasks": ["CartPole-v1", "Pendulum-v1", "MyoSuite/myoElbowPose1D6MRandom-v0"], "envs": 2},
@@ -196,7 +196,7 @@ CASES = (
     ),
     Case(
         "infos-of-types",
-        "Infos whose types differ between environments and steps arrive as they are",
+        "Infos whose types differ between environments or steps arrive unchanged",
         ("openai/gym#2773",),
         "infos_that_differ",
         {"infos": [[0, 0, 1], [0, 0.5, 2]]},
@@ -204,7 +204,7 @@ CASES = (
     ),
     Case(
         "infos-while-collecting",
-        "Infos that change their type do not stop collecting",
+        "Infos that change type do not stop collecting",
         ("thu-ml/tianshou#582", "Farama-Foundation/Minari#191"),
         "infos_while_collecting",
         {"infos": [0, 0.5, None, "text"]},
@@ -212,7 +212,7 @@ CASES = (
     ),
     Case(
         "time-limit-flags",
-        "A library's own CartPole marks its time limit as a truncation, and steps that reset have no reward",
+        "A library's own CartPole reports its time limit as a truncation, and reset steps have no reward",
         ("sail-sg/envpool#179", "sail-sg/envpool#239", "automl/Mighty#108"),
         "limited_cartpole",
         {"envs": 2, "limit": 3, "steps": 8},
@@ -220,7 +220,7 @@ CASES = (
     ),
     Case(
         "many-environments",
-        "There may be more than 255 environments",
+        "More than 255 environments work",
         ("sail-sg/envpool#152",),
         "many_environments",
         {"envs": 257},
@@ -236,7 +236,7 @@ CASES = (
     ),
     Case(
         "random-actions-next-step",
-        "Random exploration respects the start of a Discrete space in the mode “next step”",
+        "Random exploration respects the start of a Discrete space in next-step mode",
         ("DLR-RM/stable-baselines3#1295",),
         "random_actions_in_mode",
         {"space": "Discrete(5, start=3)", "steps": 60, "mode": "next"},
@@ -244,7 +244,7 @@ CASES = (
     ),
     Case(
         "deaths-of-agents",
-        "A game goes on for the agents that live when one has died",
+        "A game continues for the surviving agents when one dies",
         ("Farama-Foundation/PettingZoo#652", "AgileRL/AgileRL#263"),
         "turns_of_agents",
         {"lives": [2, 3, 4]},
@@ -252,18 +252,18 @@ CASES = (
     ),
     Case(
         "evaluation",
-        "The mean return of an evaluation does not favour short episodes",
+        "The mean return of an evaluation is not biased towards short episodes",
         ("thu-ml/tianshou#1042", "astooke/rlpyt#93", "chainer/chainerrl#368"),
         "evaluation",
         {"lengths": [1, 100], "rewards": [0.0, 0.01], "episodes": 10},
         {"mean": 0.5},
         tolerance=1e-3,
-        note="One environment's episodes have 1 step and return 0, the other's 100 steps and return 1. rlfast is asked"
-        " by `Collector.evaluate`; its `collect(n_episode=...)` is biased as Tianshou's, as its documentation says.",
+        note="One environment's episodes have 1 step and return 0, the other's 100 steps and return 1. rlfast's answer"
+        " is that of `Collector.evaluate`; its `collect(n_episode=...)` is documented to be biased, like Tianshou's.",
     ),
     Case(
         "collects-continue",
-        "A second collect goes on with the episode of the first",
+        "A second collect continues the episode of the first",
         ("thu-ml/tianshou#785", "pytorch/rl#937"),
         "collected_rows",
         {"length": 4, "counts": [3, 3]},

@@ -5,7 +5,7 @@ from bench.museum.case import Case, Either
 CASES = (
     Case(
         "stack-start",
-        "A stack begins with the first frame of its episode, repeated",
+        "A stack at the start of an episode repeats its first frame",
         ("thu-ml/tianshou#413",),
         "stacks",
         {"capacity": 9, "ends": "..T.T...T", "stack": 3, "first": 1},
@@ -20,11 +20,11 @@ CASES = (
             8: "6 7 8",
             9: "7 8 9",
         },
-        note="Zeros before the first frame are right too, if they are the documented padding.",
+        note="Zeros before the first frame are right, too, if they are the documented padding.",
     ),
     Case(
         "stack-next",
-        "The next stack is the one that acting sees next",
+        "The next observation's stack is the one that the policy sees next",
         ("thu-ml/tianshou#413",),
         "stacks",
         {"capacity": 10, "ends": "....T", "stack": 4, "field": "obs_next", "first": 1, "rows": 4},
@@ -32,7 +32,7 @@ CASES = (
     ),
     Case(
         "stack-truncation",
-        "A stack does not reach across a time limit",
+        "A stack does not cross a time limit",
         ("google/dopamine#213",),
         "stacks",
         {"capacity": 10, "ends": "t.", "stack": 2, "first": 1},
@@ -40,7 +40,7 @@ CASES = (
     ),
     Case(
         "stack-write-head",
-        "The stack of the oldest row does not hold the newest ones",
+        "The oldest row's stack does not contain the newest frames",
         ("berkeleydeeprlcourse/homework#52",),
         "stacks",
         {"capacity": 5, "ends": "." * 7, "stack": 3},
@@ -64,7 +64,7 @@ CASES = (
     ),
     Case(
         "final-observation-dict",
-        "Storing each observation once keeps the final one if observations are dicts",
+        "Storing each observation once keeps the final one when observations are dicts",
         ("DLR-RM/stable-baselines3#934",),
         "stored",
         {"capacity": 8, "ends": "..t.t.", "field": "obs_next", "final": 100.0, "compact": True, "as_dict": True},
@@ -80,7 +80,7 @@ CASES = (
     ),
     Case(
         "compact-seam",
-        "A ring that stores each observation once gives true next observations after it has turned",
+        "A ring that stores each observation once returns true next observations after wrapping around",
         ("DLR-RM/stable-baselines3#28",),
         "lost_at_the_seam",
         {"capacity": 6, "count": 9},
@@ -89,7 +89,7 @@ CASES = (
     ),
     Case(
         "truncated-is-not-terminal",
-        "A truncated row bootstraps, a terminal one does not",
+        "A truncated row bootstraps, a terminal row does not",
         ("DLR-RM/stable-baselines3#284", "vwxyzjn/cleanrl#198"),
         "stored",
         {"capacity": 8, "ends": ".T.t.", "field": "terminal"},
@@ -121,7 +121,7 @@ CASES = (
     ),
     Case(
         "dtype-uint8",
-        "Images stay bytes",
+        "Images stay uint8",
         ("DLR-RM/stable-baselines3#40", "thu-ml/tianshou#65"),
         "dtype_kept",
         {"field": "obs", "dtype": "uint8", "values": [[0, 7], [255, 3]]},
@@ -130,7 +130,7 @@ CASES = (
     ),
     Case(
         "dtype-float64",
-        "Observations of doubles keep their digits",
+        "float64 observations keep their digits",
         ("thu-ml/tianshou#65", "DLR-RM/stable-baselines3#484"),
         "dtype_kept",
         {"field": "obs", "dtype": "float64", "values": [[0.1], [1e300]]},
@@ -139,7 +139,7 @@ CASES = (
     ),
     Case(
         "dtype-bool",
-        "Observations that are booleans stay so",
+        "Boolean observations stay boolean",
         ("thu-ml/tianshou#65", "DLR-RM/stable-baselines3#2162"),
         "dtype_kept",
         {"field": "obs", "dtype": "bool", "values": [[False, True], [True, True]]},
@@ -156,7 +156,7 @@ CASES = (
     ),
     Case(
         "dtype-actions",
-        "Actions that are integers stay so",
+        "Integer actions stay integers",
         ("DLR-RM/stable-baselines3#2162",),
         "dtype_kept",
         {"field": "act", "dtype": "int64", "values": [3, 16_777_217]},
@@ -165,13 +165,13 @@ CASES = (
     ),
     Case(
         "dtype-rewards",
-        "Rewards keep the digits of a double",
+        "Rewards keep float64 precision",
         ("thu-ml/tianshou#65", "DLR-RM/stable-baselines3#1572"),
         "dtype_kept",
         {"field": "rew", "dtype": "float64", "values": [0.1, 1e9 + 0.25]},
         {"dtype": "float64", "values": [[0.1], [1e9 + 0.25]]},
         tolerance=1e-15,
-        note="Some libraries store rewards as float32 by design, as their learners compute in it.",
+        note="Some libraries store rewards as float32 by design, because their learners compute in float32.",
     ),
     Case(
         "float-bits",
@@ -184,7 +184,7 @@ CASES = (
     ),
     Case(
         "frames-noise",
-        "Frames of noise come back as they were, also across the seam",
+        "Frames of noise are returned unchanged, also after wrapping around",
         ("DLR-RM/stable-baselines3#28",),
         "frames_kept",
         {"capacity": 13, "count": 21, "kind": "noise"},
@@ -192,7 +192,7 @@ CASES = (
     ),
     Case(
         "frames-compact",
-        "Frames that are stored once come back as they were, also across the seam",
+        "Frames that are stored once are returned unchanged, also after wrapping around",
         ("DLR-RM/stable-baselines3#1503",),
         "frames_kept",
         {"capacity": 13, "count": 21, "kind": "noise", "compact": True},

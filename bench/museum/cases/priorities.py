@@ -9,7 +9,7 @@ CLOSE = 0.016  # four deviations of a share of 40,000 draws, and a rounding
 CASES = (
     Case(
         "tree-capacities",
-        "A tree of any capacity gives equal leaves equal shares",
+        "Equal leaves get equal shares in a tree of any capacity",
         ("vwxyzjn/cleanrl#546", "MorvanZhou/Reinforcement-learning-with-tensorflow#57"),
         "tree_capacities",
         {"capacities": [1, 2, 3, 5, 6, 7, 9, 12, 17, 31, 33, 100, 257]},
@@ -42,7 +42,7 @@ CASES = (
     ),
     Case(
         "tree-behind",
-        "No draw falls behind the rows that were stored",
+        "Draws never hit rows that were not stored",
         ("pytorch/rl#2230", "ray-project/ray#7180"),
         "tree_behind",
         {"capacity": 500, "live": 100, "rounds": 300},
@@ -50,7 +50,7 @@ CASES = (
     ),
     Case(
         "tree-drift",
-        "The total does not drift away from the leaves",
+        "The total does not drift from the sum of the leaves",
         ("instadeepai/flashbax#52",),
         "tree_drift",
         {"capacity": 1000, "updates": 200_000},
@@ -66,7 +66,7 @@ CASES = (
     ),
     Case(
         "draws",
-        "Rows are drawn in proportion to their priorities, the newest too",
+        "Rows are drawn in proportion to their priorities, including the newest",
         ("openai/baselines#171", "hill-a/stable-baselines#941"),
         "draws",
         {"priorities": [1, 2, 3, 4]},
@@ -75,7 +75,7 @@ CASES = (
     ),
     Case(
         "draws-odd-capacity",
-        "Rows are drawn in proportion to their priorities if the capacity is no power of two",
+        "Rows are drawn in proportion to their priorities when the capacity is not a power of two",
         ("vwxyzjn/cleanrl#546",),
         "draws",
         {"priorities": [4, 1, 1, 2, 2]},
@@ -84,7 +84,7 @@ CASES = (
     ),
     Case(
         "first-draws",
-        "From the first row on, priorities stand where their rows do",
+        "Priorities match their rows from the first row on",
         ("Shmuma/ptan#21",),
         "first_draws",
         {"capacity": 3, "count": 5},
@@ -102,7 +102,7 @@ CASES = (
     ),
     Case(
         "alpha-once-new",
-        "The exponent alpha is applied once to a new row, whose priority is the greatest so far",
+        "The exponent alpha is applied once to a new row, which gets the greatest priority so far",
         ("pytorch/rl#3925", "pytorch/rl#4014"),
         "draws",
         {"priorities": [4, 4, 16, 4], "alpha": 0.5, "more": 1},
@@ -117,11 +117,11 @@ CASES = (
         {"priorities": [0.5, 0.5, 2.6, 0.5], "more": 1},
         {1: 0.081, 2: 0.419, 3: 0.081, 4: 0.419},
         tolerance=CLOSE,
-        note="rlox gives a new row the priority 1 unless the caller names another, in its own DQN too.",
+        note="rlox gives a new row the priority 1 unless the caller passes another, also in its own DQN.",
     ),
     Case(
         "small-priorities",
-        "A new row gets the greatest priority of the buffer where all are below 1",
+        "A new row gets the greatest priority when all are below 1",
         ("pytorch/rl#2210", "pytorch/rl#2215"),
         "draws",
         {"priorities": [0.02, 0.02, 0.04, 0.02], "more": 1},
@@ -177,17 +177,17 @@ CASES = (
     ),
     Case(
         "late-update",
-        "Priorities that arrive after a row was overwritten do not reach the row that took its place",
+        "Priorities for an overwritten row do not reach the row that replaced it",
         ("ray-project/ray#6534", "vwxyzjn/cleanrl#511", "pytorch/rl#4041"),
         "late_update",
         {"capacity": 4, "more": 1, "priority": 100.0},
         {1: 0.33, 2: 0.33, 3: 0.33, 4: Either(0.0, 0.01)},
         tolerance=CLOSE,
-        note="cpprb has the option `check_for_update`; TorchRL's maintainer has asked for the like (pytorch/rl#4041).",
+        note="cpprb has the option `check_for_update`; TorchRL's maintainer requested the same (pytorch/rl#4041).",
     ),
     Case(
         "late-update-turn",
-        "Priorities that arrive after most of the ring was overwritten reach the rows that are left",
+        "Priorities reach the remaining rows after most of the ring was overwritten",
         ("pytorch/rl#4041",),
         "late_update",
         {"capacity": 4, "more": 3, "priority": 100.0},
@@ -196,7 +196,7 @@ CASES = (
     ),
     Case(
         "weights",
-        "Importance weights are those of the priorities that rows are drawn by",
+        "Importance weights match the priorities by which rows are drawn",
         ("takoika/PrioritizedExperienceReplay#1", "MorvanZhou/Reinforcement-learning-with-tensorflow#171"),
         "weights",
         {"priorities": [1, 2, 3, 4], "beta": 1.0},
@@ -205,7 +205,7 @@ CASES = (
     ),
     Case(
         "weights-beta",
-        "Importance weights have the exponent beta",
+        "Importance weights use the exponent beta",
         ("takoika/PrioritizedExperienceReplay#1", "MorvanZhou/Reinforcement-learning-with-tensorflow#171"),
         "weights",
         {"priorities": [1, 16], "beta": 0.5},

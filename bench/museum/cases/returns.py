@@ -21,7 +21,7 @@ CASES = (
     ),
     Case(
         "gae-truncation-last",
-        "Advantages bootstrap from the final observation if the roll-out ends with the episode",
+        "Advantages bootstrap from the final observation when roll-out and episode end together",
         ("vwxyzjn/cleanrl#457", "leggedrobotics/rsl_rl#151"),
         "advantages",
         {**GAE, "rew": [[1.0, 1.0]], "value": [[0.5, 0.5]], "ends": [".t"], "value_next": [[0.5, 10.0]]},
@@ -30,7 +30,7 @@ CASES = (
     ),
     Case(
         "gae-termination",
-        "Advantages at a terminal state do not bootstrap",
+        "Advantages do not bootstrap at a terminal state",
         ("vwxyzjn/cleanrl#408",),
         "advantages",
         {**GAE, "ends": [".T."], "value_next": [[0.5, 10.0, 0.5]]},
@@ -39,17 +39,17 @@ CASES = (
     ),
     Case(
         "gae-terminal-nan",
-        "The value after a terminal state does not matter, even if it is NaN",
+        "The value after a terminal state is ignored, even if it is NaN",
         ("pytorch/rl#3744", "anthonytorlucci/rlevo#358"),
         "advantages",
         {**GAE, "ends": [".T."], "value_next": [[0.5, float("nan"), 0.5]]},
         [[1.31, 0.5, 0.95]],
         tolerance=1e-4,
-        note="Observations after the end of a simulation may be anything; a product with 0 keeps NaN.",
+        note="Multiplying by 0 keeps NaN.",
     ),
     Case(
         "gae-flag-of-its-step",
-        "The end of an episode belongs to the step that it came with",
+        "The end of an episode belongs to the step that returned it",
         ("hill-a/stable-baselines#385", "vwxyzjn/cleanrl#16"),
         "advantages",
         {**SUMS, "ends": ["..T....."]},
@@ -58,7 +58,7 @@ CASES = (
     ),
     Case(
         "gae-cut",
-        "A roll-out that is cut bootstraps from its last observation",
+        "A cut roll-out bootstraps from its last observation",
         ("ray-project/ray#59958",),
         "advantages",
         {**GAE, "ends": ["..."], "value_next": [[0.5, 0.5, 7.0]]},
@@ -67,7 +67,7 @@ CASES = (
     ),
     Case(
         "gae-environments-apart",
-        "Environments do not leak into each other",
+        "Environments do not affect each other's advantages",
         ("vwxyzjn/cleanrl#16",),
         "advantages",
         {
@@ -83,16 +83,16 @@ CASES = (
     ),
     Case(
         "gae-values-not-given",
-        "Values that were not given do not come from another episode",
+        "Missing values are not taken from another episode",
         ("thu-ml/tianshou#886",),
         "values_not_given",
         {"ends": ".T..", "value_next": [1.0, 5.0, 2.0, 3.0], "changed": 1},
         {"depends": False},
-        note="Documented by Tianshou as “set based upon v_s_ rolled by 1”.",
+        note="Tianshou documents “set based upon v_s_ rolled by 1”.",
     ),
     Case(
         "nstep-boundaries",
-        "n-step returns stop at ends of episodes and at the newest row",
+        "n-step returns stop at episode ends and at the newest row",
         ("younggyoseo/FastTD3#7", "thu-ml/tianshou#135", "assume-framework/assume#855"),
         "nstep_targets",
         {
@@ -111,12 +111,12 @@ CASES = (
             4: Either(16 + 0.5 * 1005, "left out"),
             5: Either(32 + 0.5 * 1006, "left out"),
         },
-        note="A library that stores sums may leave out the newest rows until others follow.",
+        note="A library that stores sums may leave out the newest rows.",
         tolerance=1e-4,
     ),
     Case(
         "nstep-seam",
-        "The oldest row of a ring is not the future of the newest one",
+        "The oldest row of a ring does not follow the newest one",
         ("DLR-RM/stable-baselines3#81", "younggyoseo/FastTD3#7"),
         "nstep_targets",
         {
@@ -137,7 +137,7 @@ CASES = (
             6: Either(64 + 0.5 * 1007, "left out"),
         },
         tolerance=1e-4,
-        note="A library that stores sums may leave out rows of the running episode, and keep the first row longer.",
+        note="A library that stores sums may leave out rows of the running episode and keep the first row longer.",
     ),
     Case(
         "nstep-exponent",
@@ -156,12 +156,12 @@ CASES = (
         {"capacity": 8, "ends": "..T", "rew": [0, 0, 100], "n_step": 3, "gamma": 0.5},
         {0: 25, 1: 50, 2: 100},
         tolerance=1e-4,
-        note="TorchRL's transform documents that it leaves flags untouched, so a row keeps that of its first step, and "
+        note="TorchRL's transform is documented to leave flags unchanged, so a row has its first step's flag, and "
         "learners bootstrap from the terminal state.",
     ),
     Case(
         "nstep-truncated-reward",
-        "The reward of the last step before a time limit counts, and its final observation too",
+        "The reward of the last step before a time limit counts, and so does its final observation",
         ("thu-ml/tianshou#135", "DLR-RM/stable-baselines3#284"),
         "nstep_targets",
         {"capacity": 8, "ends": "..t", "rew": [0, 0, 100], "n_step": 3, "gamma": 0.5, "final": 50.0},
@@ -170,7 +170,7 @@ CASES = (
     ),
     Case(
         "nstep-not-full",
-        "A ring that is not full gives no rows that were never written",
+        "A ring that is not full returns only rows that were written",
         ("thu-ml/tianshou#135",),
         "nstep_targets",
         {"capacity": 50, "ends": "." * 5, "rew": [1, 2, 3, 4, 5], "n_step": 3, "gamma": 0.5, "optional": [2, 3, 4]},
@@ -185,7 +185,7 @@ CASES = (
     ),
     Case(
         "nstep-prioritized-head",
-        "With priorities, rows of the running episode are left out or given with fewer steps",
+        "With priorities, rows of the running episode are left out or sum fewer steps",
         ("DLR-RM/stable-baselines3#81",),
         "nstep_targets",
         {
@@ -226,7 +226,7 @@ CASES = (
     ),
     Case(
         "ppo-batch-of-one",
-        "An update of PPO with one row does not make weights NaN",
+        "A PPO update with one row does not make weights NaN",
         ("DLR-RM/stable-baselines3#265", "DLR-RM/stable-baselines3#440"),
         "ppo_with_a_batch_of_one",
         {"steps": 1, "batch_size": 1},
@@ -235,7 +235,7 @@ CASES = (
     ),
     Case(
         "ppo-remainder-of-one",
-        "A last minibatch of one row does not make the weights of PPO NaN",
+        "A last minibatch of one row does not make PPO's weights NaN",
         ("DLR-RM/stable-baselines3#325", "DLR-RM/stable-baselines3#1028"),
         "ppo_with_a_batch_of_one",
         {"steps": 3, "batch_size": 2},

@@ -5,7 +5,7 @@ from bench.museum.case import Case, Either
 CASES = (
     Case(
         "ring-order",
-        "A ring is full after exactly its capacity, and then holds the newest rows",
+        "A ring fills at exactly its capacity and then holds the newest rows",
         ("assume-framework/assume#855", "instadeepai/flashbax#66"),
         "ring_order",
         {"capacity": 5, "count": 7},
@@ -13,7 +13,7 @@ CASES = (
     ),
     Case(
         "batch-sizes",
-        "Batches of every size are whole",
+        "Batches of every size are complete",
         ("sail-sg/envpool#152",),
         "batch_of_every_size",
         {"sizes": [1, 255, 256, 257, 65_535, 65_536], "capacity": 300},
@@ -30,7 +30,7 @@ CASES = (
     ),
     Case(
         "saved-when-full",
-        "A ring that was just filled is saved whole, though its next slot is 0",
+        "A ring that was just filled is saved completely, though its next slot is 0",
         ("instadeepai/flashbax#66",),
         "saved_and_continued",
         {"capacity": 5, "before": 5, "after": 0},
@@ -38,7 +38,7 @@ CASES = (
     ),
     Case(
         "saved-and-continued",
-        "A ring that was saved and loaded overwrites its oldest row next",
+        "A loaded ring overwrites its oldest row next",
         ("chainer/chainerrl#129", "thu-ml/tianshou#500"),
         "saved_and_continued",
         {"capacity": 5, "before": 7, "after": 1},
@@ -55,7 +55,7 @@ CASES = (
     ),
     Case(
         "loading-runs-code",
-        "Loading a file of a buffer runs nothing that somebody put into it",
+        "Loading a buffer file runs no code from it",
         ("DLR-RM/stable-baselines3#2281", "DLR-RM/stable-baselines3#1852"),
         "loading_runs_code",
         {},
@@ -63,13 +63,13 @@ CASES = (
         refusing_is_right=True,
         intended={
             "sb3": "“Yes, pickle and cloupickle are unsafe” (DLR-RM/stable-baselines3#1831); #2281 was closed as a "
-            "duplicate, and loading safely is under review (#2264).",
-            "cpprb": "its documentation says that files must be trusted, since the format is a pickle.",
+            "duplicate; safe loading is under review (#2264).",
+            "cpprb": "the documentation requires trusted files, as the format is a pickle.",
         },
     ),
     Case(
         "goals-same-episode",
-        "Hindsight goals come from the row's own episode, from no earlier step, and the reward is that of the new goal",
+        "Hindsight goals come from the row's own episode and no earlier step, and the reward matches the new goal",
         ("thu-ml/tianshou#1542", "DLR-RM/stable-baselines3#234"),
         "hindsight",
         {"capacity": 60, "lengths": [10, 20, 7]},
@@ -77,7 +77,7 @@ CASES = (
     ),
     Case(
         "goals-wrapped",
-        "Hindsight goals are right after the ring has overwritten the beginning of an episode",
+        "Hindsight goals are right after the start of an episode was overwritten",
         ("thu-ml/tianshou#811", "DLR-RM/stable-baselines3#234"),
         "hindsight",
         {"capacity": 15, "lengths": [10, 10]},
@@ -85,7 +85,7 @@ CASES = (
     ),
     Case(
         "goals-long-episode",
-        "Hindsight goals are right if the running episode is longer than the ring",
+        "Hindsight goals are right when the running episode is longer than the ring",
         ("DLR-RM/stable-baselines3#234",),
         "hindsight",
         {"capacity": 6, "lengths": [3, 20], "last_is_running": True},
@@ -94,7 +94,7 @@ CASES = (
     ),
     Case(
         "goals-many-episodes",
-        "Hindsight goals are right after many turns of the ring",
+        "Hindsight goals are right after the ring has wrapped around many times",
         ("thu-ml/tianshou#811",),
         "hindsight",
         {"capacity": 20, "lengths": [5, 8, 3, 9, 4, 7, 6, 8]},
@@ -102,7 +102,7 @@ CASES = (
     ),
     Case(
         "sequences-one-episode",
-        "A sequence holds rows of one episode, in order, also where episodes are shorter than it",
+        "A sequence has rows of one episode, in order, also when episodes are shorter",
         ("twni2016/pomdp-baselines#20", "pytorch/rl#2205"),
         "sequences_of_one_episode",
         {"capacity": 100, "lengths": [20, 30, 50], "length": 25},
@@ -110,7 +110,7 @@ CASES = (
     ),
     Case(
         "sequences-write-head",
-        "A sequence does not reach across the newest row of a ring",
+        "A sequence does not cross the newest row of a ring",
         ("pytorch/rl#2205",),
         "sequences_of_one_episode",
         {"capacity": 16, "lengths": [9, 9, 9], "length": 4},

@@ -17,7 +17,7 @@ __all__ = ["collected_rows", "evaluation", "infos_while_collecting"]
 
 
 def evaluation(library: Any, *, lengths: list[int], rewards: list[float], episodes: int) -> Any:
-    """The mean return of so many episodes of environments of these lengths, whose steps have these rewards."""
+    """The mean return of ``episodes`` episodes; each environment has a length and a reward per step."""
     makers = [
         partial(Counter, length=length, end="T", reward=reward) for length, reward in zip(lengths, rewards, strict=True)
     ]
@@ -25,12 +25,12 @@ def evaluation(library: Any, *, lengths: list[int], rewards: list[float], episod
 
 
 def collected_rows(library: Any, *, length: int, counts: list[int]) -> Any:
-    """The rows of several collects, as "obs>obs_next"."""
+    """The rows of several collects of ``counts`` steps, as ``obs>obs_next``."""
     rows = needs(library, "collected")([partial(Counter, length=length, end="T")], counts)
     return shown([(obs, after, 0.0, False, False) for obs, after in rows])
 
 
 def infos_while_collecting(library: Any, *, infos: list[Any]) -> Any:
-    """The number of rows that are collected of an environment whose infos change their type."""
+    """The number of rows collected from an environment whose infos change type."""
     make = partial(Counter, length=100, infos=infos)
     return {"rows": len(needs(library, "collected")([make], [2 * len(infos)]))}

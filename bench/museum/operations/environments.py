@@ -48,7 +48,7 @@ def rows_played(
     shared: bool = False,
     workers: bool = False,
 ) -> Any:
-    """The rows of each environment, as "obs>obs_next" and the letter of their end; the first episode counts as 0."""
+    """The rows of each environment: ``obs>obs_next`` and the letter of an end. Episode ``k`` counts from ``100 k``."""
     makers = [partial(Counter, length=length, end=end, shared=shared) for length in lengths]
     played = needs(library, "play")(makers, steps, mode, workers)
     return [shown(rows) for rows in played]
@@ -63,25 +63,25 @@ def shown(rows: list[Any]) -> str:
 
 
 def stepping_the_finished(library: Any, *, length: int) -> Any:
-    """What a step of an environment that ended gives without autoreset; it should be refused."""
+    """The result of stepping a finished environment without autoreset."""
     return needs(library, "step_after_the_end")([partial(Counter, length=length)] * 2, length + 1)
 
 
 def episode_statistics(library: Any, *, mode: str, lengths: list[int], steps: int) -> Any:
-    """The lengths and returns of the episodes that ended, as the library's own statistics report them."""
+    """Lengths and returns of finished episodes in the library's own statistics."""
     makers = [partial(Counter, length=length, end="t") for length in lengths]
     found = needs(library, "statistics")(makers, steps, mode)
     return sorted([round(float(episode_return), 4), int(length)] for episode_return, length in found)
 
 
 def reward_statistics(library: Any, *, mode: str, length: int, steps: int, envs: int) -> Any:
-    """How many rewards the normaliser of rewards has seen."""
+    """The number of rewards that the reward normaliser has seen."""
     makers = [partial(Counter, length=length, end="T")] * envs
     return {"rewards": round(float(needs(library, "rewards_seen")(makers, steps, mode)))}
 
 
 def failing_environment(library: Any, *, how: str, envs: int) -> Any:
-    """What is reported if the second step of an environment ends its process, raises or hangs."""
+    """What is reported when the second step of an environment fails."""
     makers = [partial(Counter, length=100) for _ in range(envs - 1)] + [partial(Fails, how)]
     vector = needs(library, "vector")(makers, True)
     vector.reset(0)
@@ -94,7 +94,7 @@ def failing_environment(library: Any, *, how: str, envs: int) -> Any:
 
 
 def step_before_reset(library: Any) -> Any:
-    """Whether CartPole does a step before its first reset: it has a reward. It should be refused, or reset."""
+    """Whether CartPole steps, with a reward, before its first reset."""
     return {"steps": bool(np.asarray(needs(library, "step_without_reset")()).any())}
 
 
@@ -112,20 +112,20 @@ def seeds(library: Any, *, seed: int, envs: int) -> Any:
 
 
 def random_state(library: Any, *, seed: int) -> Any:
-    """Whether the global random state of NumPy and Python is as it was after environments were seeded and stepped."""
+    """Whether NumPy's and Python's global random states are unchanged."""
     before = np.random.get_state()[1].tolist(), random.getstate()
     needs(library, "first_observations")(seed, 2)
     return {"numpy": np.random.get_state()[1].tolist() == before[0], "python": random.getstate() == before[1]}
 
 
 def own_resets(library: Any, *, tasks: list[str], envs: int) -> Any:
-    """The library's own environments, of these tasks, that start in the same state in every episode."""
+    """The library's own environments that start every episode in the same state."""
     starts = needs(library, "own_starts")(tasks, envs)
     return sorted(task for task, rows in starts.items() if np.ptp(np.asarray(rows, np.float64), axis=0).max() == 0)
 
 
 def infos_that_differ(library: Any, *, infos: list[list[Any]]) -> Any:
-    """What is given for infos whose types differ between environments and steps; one list for each environment."""
+    """The infos of each environment."""
     makers = [partial(Counter, length=100, infos=[None, *values]) for values in infos]
     vector = needs(library, "vector")(makers, False)
     vector.reset(0)
@@ -137,7 +137,7 @@ def infos_that_differ(library: Any, *, infos: list[list[Any]]) -> Any:
 
 
 def limited_cartpole(library: Any, *, envs: int, limit: int, steps: int) -> Any:
-    """The flags of each row of the library's own CartPole with a time limit, and the rewards of steps that reset."""
+    """The ends of the rows of the library's own CartPole with a time limit, and the rewards of reset steps."""
     vector = needs(library, "limited_cartpole")(envs, limit)
     vector.reset()
     resets, rows, rewards = np.zeros(envs, bool), [""] * envs, 0.0
@@ -152,12 +152,12 @@ def limited_cartpole(library: Any, *, envs: int, limit: int, steps: int) -> Any:
 
 
 def many_environments(library: Any, *, envs: int) -> Any:
-    """The number of rows of a step of so many environments."""
+    """The number of rows of a vector step."""
     return {"rows": len(needs(library, "wide_step")(envs))}
 
 
 def actions_of_the_space(library: Any, *, space: str, steps: int, how: str) -> Any:
-    """The first action that reached an environment and is not in its space.
+    """The first action outside the space that reached an environment.
 
     :param how: "random": the library's random exploration; "extreme": actions of a policy that are -1 and 1.
     """
@@ -167,14 +167,14 @@ def actions_of_the_space(library: Any, *, space: str, steps: int, how: str) -> A
 
 
 def random_actions_in_mode(library: Any, *, space: str, steps: int, mode: str) -> Any:
-    """The first action of random exploration that is not in its space, with one of Gymnasium's autoreset modes."""
+    """The first action of random exploration outside its space, in one of Gymnasium's autoreset modes."""
     environment = Strict(SPACES[space]())
     needs(library, "random_actions_of_a_mode")(environment, steps, mode)
     return {"outside": environment.outside[:1], "enough": environment.seen >= steps}
 
 
 def turns_of_agents(library: Any, *, lives: list[int]) -> Any:
-    """The number of turns of each agent of a game in which agent ``i`` lives ``lives[i]`` turns; others play on."""
+    """The number of turns of each agent when agent ``i`` lives ``lives[i]`` turns."""
     return [int(turns) for turns in needs(library, "agents_turns")(lives)]
 
 

@@ -37,7 +37,7 @@ def stream(count: int, offset: float) -> np.ndarray:
 
 
 def moments_of(library: Any, *, parts: list[int], offset: float) -> Any:
-    """Whether the mean and variance of a stream that came in parts are those of the whole."""
+    """Whether the mean and variance of a stream of ``parts`` rows equal those of the whole."""
     values = stream(sum(parts), offset)
     normalizer = needs(library, "normalizer")(2)
     for part in np.split(values, np.cumsum(parts)[:-1]):
@@ -50,7 +50,7 @@ def moments_of(library: Any, *, parts: list[int], offset: float) -> Any:
 
 
 def normalized_constant(library: Any, *, count: int) -> Any:
-    """Whether rows that are all the same, or only one, are normalised to finite numbers."""
+    """Whether ``count`` equal rows are normalised to finite numbers."""
     normalizer = needs(library, "normalizer")(2)
     rows = np.full((count, 2), 3.0)
     normalizer.update(rows)
@@ -59,7 +59,7 @@ def normalized_constant(library: Any, *, count: int) -> Any:
 
 
 def normalizer_saved(library: Any) -> Any:
-    """Whether a normaliser that was saved and loaded has the same mean and variance, and which is which."""
+    """Whether a loaded normaliser equals the saved one."""
     normalizer = needs(library, "normalizer")(2)
     if not hasattr(normalizer, "restored"):
         raise DoesNotApply("normalisers are not saved")
@@ -69,39 +69,39 @@ def normalizer_saved(library: Any) -> Any:
 
 
 def frozen_statistics(library: Any, *, offset: float) -> Any:
-    """Whether evaluation leaves the statistics alone, and normalises final observations with them."""
+    """Whether evaluation leaves the statistics unchanged and normalises final observations."""
     return needs(library, "frozen")(offset)
 
 
 def mapped_actions(library: Any, *, space: str, actions: list[list[float]]) -> Any:
-    """What the environment is given for a policy's actions."""
+    """The environment's actions for a policy's ``actions``."""
     box = SPACES[space]()
     return [np.asarray(needs(library, "map_action")(box, np.array(action, np.float32))).tolist() for action in actions]
 
 
 def squashed_density(library: Any, *, action: float) -> Any:
-    """Whether the log-probability of an action at the edge of a squashed Gaussian is finite."""
+    """Whether the log-probability under a squashed Gaussian is finite."""
     return {"finite": bool(np.isfinite(float(needs(library, "squashed_log_prob")(0.0, 0.0, action))))}
 
 
 def gaussian_density(library: Any, *, mean: float, std: float, action: float) -> Any:
-    """The log-probability that a Gaussian policy gives an action."""
+    """The log-probability of an action under a Gaussian policy."""
     return float(needs(library, "gaussian_log_prob")(mean, std, action))
 
 
 def deviation_of_noise(library: Any, *, std: float, count: int) -> Any:
-    """The deviation of exploration noise, in hundredths."""
+    """The deviation of exploration noise, to two digits."""
     return round(float(np.std(needs(library, "gaussian_noise")(std, count))), 2)
 
 
 def kl_of_a_step(library: Any, *, limit: float) -> Any:
-    """Whether the divergence that a step of TRPO reports is not negative, and within its limit."""
+    """The KL divergence that a TRPO step reports."""
     kl = float(needs(library, "trpo_kl")(limit))
     return {"negative": kl < 0, "within twice the limit": kl <= 2 * limit}
 
 
 def target_after(library: Any, *, target: float, source: float, tau: float, times: int) -> Any:
-    """A weight of the target network after so many soft updates."""
+    """A weight of the target network and of the source after soft updates."""
     import torch
 
     lagged, network = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
@@ -113,7 +113,7 @@ def target_after(library: Any, *, target: float, source: float, tau: float, time
 
 
 def target_of_batch_norm(library: Any, *, mean: float) -> Any:
-    """The running mean of the target of a network with BatchNorm, after a full update."""
+    """The running mean of the target network after a full update."""
     import torch
 
     lagged, network = torch.nn.BatchNorm1d(1), torch.nn.BatchNorm1d(1)

@@ -30,12 +30,12 @@ __all__ = [
 
 
 def tree_find(library: Any, *, leaves: list[float], masses: list[float]) -> Any:
-    """The leaf of each mass."""
+    """The leaf that each mass finds."""
     return np.asarray(needs(library, "sum_tree")(np.array(leaves)).find(np.array(masses))).tolist()
 
 
 def tree_capacities(library: Any, *, capacities: list[int]) -> Any:
-    """The capacities with which equal leaves do not get equal shares of the masses."""
+    """The capacities with which equal leaves get unequal shares."""
     make, wrong = needs(library, "sum_tree"), []
     for capacity in capacities:
         found = np.asarray(make(np.ones(capacity)).find(np.arange(capacity) + 0.5))
@@ -45,7 +45,7 @@ def tree_capacities(library: Any, *, capacities: list[int]) -> Any:
 
 
 def tree_behind(library: Any, *, capacity: int, live: int, rounds: int) -> Any:
-    """How many draws fall on leaves that were never set, while the others change by orders of magnitude."""
+    """The number of draws of leaves that were never set, while the others change by orders of magnitude."""
     random = np.random.default_rng(0)
     tree, behind = needs(library, "sum_tree")(np.zeros(capacity)), 0
     for _ in range(rounds):
@@ -55,7 +55,7 @@ def tree_behind(library: Any, *, capacity: int, live: int, rounds: int) -> Any:
 
 
 def tree_drift(library: Any, *, capacity: int, updates: int) -> Any:
-    """Whether the total is that of the leaves after many updates, to 1e-6."""
+    """Whether the total equals the sum of the leaves after many updates, to 1e-6."""
     random = np.random.default_rng(0)
     tree, leaves = needs(library, "sum_tree")(np.zeros(capacity)), np.zeros(capacity)
     for _ in range(updates // 1000):
@@ -97,7 +97,7 @@ def draws(
     values: list[float] | None = None,
     as_tensors: bool = False,
 ) -> Any:
-    """How often each row is drawn, after an update of ``index`` with ``values`` and ``more`` new rows."""
+    """The share of draws of each row, after setting ``values`` at ``index`` and adding ``more`` rows."""
     buffer = full(library, priorities, alpha, 1.0)
     if index is not None:
         slots, new = buffer.slots(index), np.array(values, np.float64)
@@ -114,7 +114,7 @@ def draws(
 
 
 def first_draws(library: Any, *, capacity: int, count: int) -> Any:
-    """How often each row is drawn, after each of the first rows."""
+    """The share of draws of each row, after each of the first rows."""
     buffer, found = needs(library, "prioritized")(capacity, 1.0, 1.0), []
     for row in episodes("." * count):
         buffer.add(row)
@@ -123,7 +123,7 @@ def first_draws(library: Any, *, capacity: int, count: int) -> Any:
 
 
 def refused_priorities(library: Any, *, priorities: list[float], bad: float) -> Any:
-    """Whether an update with a bad priority is refused, and how often each row is drawn afterwards."""
+    """Whether an update with a bad priority is refused, and the share of draws afterwards."""
     buffer = full(library, priorities, 1.0, 1.0)
     refused = True
     try:
@@ -139,7 +139,7 @@ def refused_priorities(library: Any, *, priorities: list[float], bad: float) -> 
 
 
 def late_update(library: Any, *, capacity: int, more: int, priority: float) -> Any:
-    """How often each row is drawn if priorities arrive after ``more`` of the sampled rows were overwritten."""
+    """The share of draws if priorities arrive after ``more`` sampled rows were overwritten."""
     buffer = full(library, [1.0] * capacity, 1.0, 1.0)
     late = buffer.sample(64 * capacity)["index"]
     for row in episodes("." * more, first=capacity):
@@ -149,7 +149,7 @@ def late_update(library: Any, *, capacity: int, more: int, priority: float) -> A
 
 
 def weights(library: Any, *, priorities: list[float], beta: float) -> Any:
-    """The importance weight of each row, in a sample that has them all."""
+    """The importance weight of each row."""
     buffer = full(library, priorities, 1.0, beta)
     batch = buffer.sample(1000)
     rows, weight = (np.asarray(batch[key]).reshape(-1) for key in ("act", "weight"))

@@ -79,7 +79,7 @@ def stored(
     compact: bool = False,
     as_dict: bool = False,
 ) -> Any:
-    """A field of every row of the buffer."""
+    """A field of every row."""
     rows = episodes(ends, final=final)
     if as_dict:
         rows = [
@@ -99,7 +99,7 @@ def stored(
 def stacks(
     library: Any, *, capacity: int, ends: str, stack: int, field: str = "obs", first: int = 0, rows: int | None = None
 ) -> Any:
-    """The stack of every row, or of the first ones, as a string of its frames' numbers."""
+    """The stack of each row, as the numbers of its frames."""
     buffer = filled(library, capacity, episodes(ends, first=first), stack=stack)
     found = list(table(buffer.sample(64 * capacity), field).items())
     return {key: " ".join(str(round(scalar(frame))) for frame in frames) for key, frames in found[:rows]}
@@ -110,7 +110,7 @@ def copies(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def sample_overwritten(library: Any, *, capacity: int) -> Any:
-    """Whether a sample changes when the ring is overwritten."""
+    """The fields of a sample that change when the ring is overwritten."""
     buffer = filled(library, capacity, episodes("." * capacity))
     batch = buffer.sample(4 * capacity)
     before = copies(batch)
@@ -121,7 +121,7 @@ def sample_overwritten(library: Any, *, capacity: int) -> Any:
 
 
 def sample_written_to(library: Any, *, capacity: int) -> Any:
-    """Whether the buffer changes when a sample is written to."""
+    """The buffer's observations after a sample was written to."""
     buffer = filled(library, capacity, until_terminal(capacity))
     for value in buffer.sample(4 * capacity).values():
         array = np.asarray(value)
@@ -131,7 +131,7 @@ def sample_written_to(library: Any, *, capacity: int) -> Any:
 
 
 def inputs_reused(library: Any, *, capacity: int) -> Any:
-    """What the buffer holds if an environment writes all its observations into one array."""
+    """What the buffer holds if an environment writes all observations into one array."""
     obs, obs_next = number(0), number(0)
     buffer = needs(library, "replay")(capacity, episodes(".")[0])
     for row in episodes("." * capacity):
@@ -143,7 +143,7 @@ def inputs_reused(library: Any, *, capacity: int) -> Any:
 
 
 def dtype_kept(library: Any, *, field: str, dtype: str, values: list[Any]) -> Any:
-    """The dtype and the values of a column that was stored with ``dtype``."""
+    """The dtype and values of a column stored as ``dtype``."""
     rows = [
         row._replace(**{field: np.array(value, dtype)})
         for row, value in zip(until_terminal(len(values)), values, strict=True)
@@ -159,7 +159,7 @@ def dtype_kept(library: Any, *, field: str, dtype: str, values: list[Any]) -> An
 
 
 def floats_kept(library: Any, *, dtype: str, bits: list[int]) -> Any:
-    """The bits of floats that were stored, as they come out."""
+    """The bits of stored floats, as returned."""
     unsigned = np.dtype(f"u{np.dtype(dtype).itemsize}")
     rows = []
     for row, pattern in zip(until_terminal(len(bits)), bits, strict=True):
@@ -173,7 +173,7 @@ def floats_kept(library: Any, *, dtype: str, bits: list[int]) -> Any:
 
 
 def frames_kept(library: Any, *, capacity: int, count: int, kind: str, compact: bool = False) -> Any:
-    """The numbers of the rows whose frames come back as they were."""
+    """The rows whose frames are returned unchanged."""
     random = np.random.default_rng(0)
     frames = [
         random.integers(0, 256, (12, 12), np.uint8) if kind == "noise" else np.zeros((12, 12), np.uint8)
@@ -186,7 +186,7 @@ def frames_kept(library: Any, *, capacity: int, count: int, kind: str, compact: 
 
 
 def ring_order(library: Any, *, capacity: int, count: int) -> Any:
-    """The size of a ring after each row, and the rows that it holds at the end."""
+    """The size of a ring after each row, and its rows at the end."""
     buffer = needs(library, "replay")(capacity, episodes(".")[0])
     sizes = []
     for row in episodes("." * count):
@@ -196,13 +196,13 @@ def ring_order(library: Any, *, capacity: int, count: int) -> Any:
 
 
 def lost_at_the_seam(library: Any, *, capacity: int, count: int) -> Any:
-    """The rows, with their next observations, that a compact ring gives after it has turned."""
+    """The next observation of each row of a compact ring that has wrapped around."""
     batch = filled(library, capacity, episodes("." * count), compact=True).sample(64 * capacity)
     return numbers(table(batch, "obs_next"))
 
 
 def batch_of_every_size(library: Any, *, sizes: list[int], capacity: int) -> Any:
-    """Whether a batch of each size is whole: rows that belong together."""
+    """Whether a batch of each size is complete and its fields belong together."""
     buffer = filled(library, capacity, until_terminal(capacity))
     whole = []
     for size in sizes:
@@ -213,7 +213,7 @@ def batch_of_every_size(library: Any, *, sizes: list[int], capacity: int) -> Any
 
 
 def sample_of_an_empty_buffer(library: Any, *, capacity: int) -> Any:
-    """What a sample of an empty buffer gives; it should be refused."""
+    """The number of rows sampled from an empty buffer."""
     batch = needs(library, "replay")(capacity, episodes(".")[0]).sample(4)
     return {"rows": len(np.asarray(batch["obs"]))}
 
@@ -221,7 +221,7 @@ def sample_of_an_empty_buffer(library: Any, *, capacity: int) -> Any:
 def saved_and_continued(
     library: Any, *, capacity: int, before: int, after: int, priorities: list[float] | None = None
 ) -> Any:
-    """The rows of a ring that was saved after ``before`` rows, loaded, and given ``after`` more."""
+    """A ring that is saved after ``before`` rows, loaded, and gets ``after`` more."""
     if priorities is not None:
         buffer = needs(library, "prioritized")(capacity, 1.0, 1.0)
     else:
@@ -255,7 +255,7 @@ class Payload:
 
 
 def loading_runs_code(library: Any) -> Any:
-    """Whether loading a file of a buffer, in the library's own format, runs what somebody put into it."""
+    """Whether loading a buffer file in the library's own format runs code from it."""
     hostile = needs(library, "hostile_file")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "it ran")
@@ -314,7 +314,7 @@ def faults_of_goals(batch: dict[str, Any], reached_goals: set[tuple[int, int]]) 
 
 
 def hindsight(library: Any, *, capacity: int, lengths: list[int], last_is_running: bool = False) -> Any:
-    """What is wrong with hindsight goals after episodes of these lengths; "some goals are new" is right."""
+    """Faults of hindsight goals; ``some goals are new`` is not a fault."""
     buffer = needs(library, "her")(capacity, goal_row(0, 0, False), goal_reward, max(lengths))
     reached: set[tuple[int, int]] = set()
     for episode, length in enumerate(lengths, start=1):
@@ -326,7 +326,7 @@ def hindsight(library: Any, *, capacity: int, lengths: list[int], last_is_runnin
 
 
 def sequences_of_one_episode(library: Any, *, capacity: int, lengths: list[int], length: int) -> Any:
-    """What is wrong with sequences of ``length`` rows; an empty list is right. Rows are ``(episode, time)``."""
+    """Faults of sequences of ``length`` rows."""
     buffer = needs(library, "sequences")(capacity, length)
     for episode, count in enumerate(lengths, start=1):
         for time in range(count):

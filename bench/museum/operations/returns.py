@@ -20,7 +20,7 @@ __all__ = ["advantages", "nstep_targets", "ppo_with_a_batch_of_one", "values_not
 def advantages(
     library: Any, *, ends: list[str], rew: Any, value: Any, value_next: Any, gamma: float, gae_lambda: float
 ) -> Any:
-    """Advantages of a roll-out; ``ends`` has one string for each environment."""
+    """Advantages of a roll-out; ``ends`` has one string per environment."""
     flags = np.array([list(each) for each in ends]).T
     arrays = [np.array(each, np.float64).T for each in (rew, value, value_next)]
     gae = needs(library, "gae")
@@ -29,7 +29,7 @@ def advantages(
 
 
 def values_not_given(library: Any, *, ends: str, value_next: list[float], changed: int) -> Any:
-    """Whether the advantages of the other episodes depend on the value at the place ``changed``."""
+    """Whether the advantages of other episodes depend on the value at ``changed``."""
     gae = needs(library, "gae_without_values")
 
     def answer(number: float) -> np.ndarray:
@@ -83,5 +83,5 @@ def nstep_targets(
 
 
 def ppo_with_a_batch_of_one(library: Any, *, steps: int, batch_size: int) -> Any:
-    """Whether the parameters are finite after an update of PPO whose last minibatch has one sample."""
+    """Whether the parameters are finite after a PPO update whose last minibatch has one sample."""
     return {"finite": bool(needs(library, "ppo_stays_finite")(steps, batch_size))}
