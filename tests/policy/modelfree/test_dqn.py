@@ -35,20 +35,6 @@ def weights(module):
 
 
 class TestConstruction:
-    @pytest.mark.parametrize(
-        ("options", "match"),
-        [
-            ({"discount_factor": 1.1}, "discount_factor must be within 0 and 1, got 1.1"),
-            ({"discount_factor": float("nan")}, "discount_factor must be a finite number, got nan"),
-            ({"estimation_step": 0}, "estimation_step must be at least 1, got 0"),
-            ({"target_update_freq": -1}, "target_update_freq must not be negative, got -1"),
-            ({"reward_normalization": True}, "reward_normalization must be False"),
-        ],
-    )
-    def test_bad_options(self, make_dqn, options, match):
-        with pytest.raises(ValueError, match=match):
-            make_dqn(**options)
-
     def test_an_optimizer_or_what_makes_one(self, make_dqn):
         policy = make_dqn(optim=adam(0.1))
         assert policy.optim.defaults["fused"]
