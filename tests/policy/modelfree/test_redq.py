@@ -11,6 +11,7 @@ from continuous import (
     LOG_PROB,
     GivenNormal,
     Lines,
+    ensemble,
     normal_actor,
     transitions,
     weights,
