@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiDiscrete
 
 from algorithms import make_policy
 from distributional import Table
@@ -11,6 +11,7 @@ from policy.given import calls_of
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.data.random_actions import random_legal
 from rlfast.policy.modelfree.bdq import BDQNTrainingStats
+from rlfast.utils.arguments.checks import ArgumentError
 
 # values of three choices in two dimensions, by state; the best are (1, 2) and (0, 0)
 ROWS = [[[0.0, 4.0, 1.0], [1.0, 2.0, 3.0]], [[8.0, 0.0, 0.0], [2.0, 1.0, 0.0]]]
@@ -32,6 +33,24 @@ def test_the_best_choice_of_each_dimension():
     mask[0, 0, 1] = False
     assert policy(Batch(obs=Batch(obs=np.array([0, 1]), mask=mask), info={})).act.tolist() == [[2, 2], [0, 0]]
     assert (make().num_branches, make().choices) == (2, 3)
+
+
+def test_dimensions_may_have_fewer_choices_than_the_model():
+    model = Table(ROWS)
+    model.num_branches, model.action_per_branch = 2, 3
+    policy = make(model=model, action_space=MultiDiscrete([3, 2]), target_update_freq=0)
+    batch = Batch(obs=np.array([0, 1]), info={})
+    assert policy(batch).act.tolist() == [[1, 1], [0, 0]]
+    assert policy.next_value(batch.obs).tolist() == [(4 + 2) / 2, (8 + 2) / 2]
+    mask = np.ones((2, 2, 3), bool)
+    mask[0, 1, 1] = False
+    assert policy(Batch(obs=Batch(obs=batch.obs, mask=mask), info={})).act.tolist() == [[1, 0], [0, 0]]
+    policy.set_eps(1.0)
+    many = Batch(obs=np.zeros(300, int), info={})
+    drawn = policy.exploration_noise(np.zeros((300, 2), int), many)
+    assert drawn.max(axis=0).tolist() == [2, 1]
+    with pytest.raises(ArgumentError, match="the model has 2 branches, but the action space is"):
+        make(action_space=MultiDiscrete([3, 3, 3]))
 
 
 def test_exploration_draws_whole_actions():
