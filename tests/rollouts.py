@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from torch import nn
 from torch.distributions import Independent, Normal
 
 from rlfast.data import Batch, VectorReplayBuffer
@@ -28,6 +29,19 @@ HEADS = {
     ),
     "per dimension": (Box(-2, 2, (2,)), Normal, lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True)),
 }
+
+
+class Table(nn.Module):
+    """An actor, or with one column a critic, whose outputs are its parameters, by the number of the observation."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.values = nn.Parameter(torch.tensor(values))
+
+    def forward(self, obs, state=None, info=None):
+        obs = obs.obs if isinstance(obs, Batch) else obs  # a network of one's own gets the observation whole
+        out = self.values[torch.as_tensor(obs).long()]
+        return (out, state) if self.values.shape[1] > 1 else out
 
 
 def rollout(policy, steps=40, rings=2, **options):

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Discrete
 
 from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer.options.units import NStep
-from rlfast.policy import BasePolicy, RandomPolicy
+from rlfast.policy import BasePolicy
 from rlfast.utils.net.common import Net
 
 
@@ -118,21 +117,3 @@ def test_targets_on_stacked_and_vector_buffers(make_dqn, options):
         if not last.terminated[0]:
             expected += 0.5 ** len(rows) * policy.model(last.obs_next)[0].max().item()
         assert target == pytest.approx(expected, abs=1e-5)
-
-
-def test_the_collector_uses_a_policy(make_dqn):
-    import gymnasium as gym
-
-    from rlfast.data import Collector
-    from rlfast.env import DummyVectorEnv
-
-    env = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(2)])
-    buffer = VectorReplayBuffer(200, 2)
-    policy = make_dqn(Net(4, 2, [16]), action_space=Discrete(2), estimation_step=2)
-    policy.seed(0)
-    policy.set_eps(0.5)
-    Collector(policy, env, buffer, exploration_noise=True).collect(n_step=100)
-    assert len(buffer) == 100
-    assert set(np.unique(buffer.act[buffer.sample_indices(0)])) == {0, 1}
-    assert np.isfinite(policy.update(32, buffer).loss)
-    RandomPolicy(action_space=Discrete(2)).update(32, buffer)

@@ -7,7 +7,6 @@ from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, Sequence
-from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.replay import ReplayLearner, Sample, returns_of, rows_of_both
 from rlfast.policy.stats import TrainingStats
 
@@ -127,14 +126,6 @@ class TestReturns:
         assert policy.learn(batch).loss == 41.0
 
     def test_an_algorithm_that_makes_its_own(self):
-        class Own(Line):
-            learns_from_returns = False
-
-            def gradient_step(self, sample):
-                with torch.no_grad():
-                    value = self.next_value(sample.obs_next, sample.state_next, *sample.draws_next)
-                return super().gradient_step(sample._replace(returns=sample.bootstrapped(value)))
-
         own, stock_ = Own(n_step=2), Line(n_step=2)
         batch = processed(own)
         assert batch.reward_sum.tolist() == [1.5, 1.5, 1.5, 1.0]
@@ -409,27 +400,6 @@ def test_columns_of_a_sample_have_the_dtype_of_the_algorithm():
     policy.learn(processed(policy))
     (sample,) = policy.samples
     assert (sample.act.dtype, sample.returns.dtype, sample.extras[0].tolist()) == (torch.float32,) * 2 + ([1.0] * 4,)
-
-
-class TestCompiled:
-    @pytest.mark.parametrize("kind", [Line, Drawing])
-    @pytest.mark.parametrize("n_step", [1, 3])
-    def test_a_graph_gives_the_same(self, kind, n_step, monkeypatch):
-        monkeypatch.setattr(CompiledUpdate, "backend", "eager")
-        torch._dynamo.reset()
-        policies = [kind(n_step=n_step, compile=compile) for compile in (False, True)]
-        losses = [[policy.learn(processed(policy)).loss for _ in range(4)] for policy in policies]
-        assert losses[1] == pytest.approx(losses[0], rel=1e-6)
-        assert torch.allclose(policies[0].net.weight, policies[1].net.weight)
-        if kind is Drawing:
-            assert policies[1].drawn == policies[0].drawn == ["next", "step"] * 4
-
-    def test_observations_of_several_parts_are_refused(self):
-        buffer = ReplayBuffer(1)
-        obs = {"a": np.zeros(1, np.float32)}
-        buffer.add(Batch(obs=obs, act=0, rew=1.0, obs_next=obs, terminated=True, truncated=False, info={}))
-        with pytest.raises(TypeError, match="needs observations that are one array, got a Batch"):
-            processed(Line(compile=True), buffer)
 
 
 def test_both_names_of_n():

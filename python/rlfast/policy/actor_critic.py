@@ -80,7 +80,6 @@ class ActorCriticLearner(ReplayLearner):
     :raises ValueError: for a value out of range, another kind of action space, or another ``action_bound_method``.
     """
 
-    tau: float
     actor_old: nn.Module
     critic: nn.Module
     critic_old: nn.Module
@@ -209,10 +208,6 @@ class ActorCriticLearner(ReplayLearner):
     def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Do one gradient step for a critic towards the returns; see :func:`critic_step`."""
         return critic_step(critic, optimizer, batch, batch.returns.flatten())
-
-    def sync_weight(self) -> None:
-        """Move the target networks a step towards the trained ones."""
-        self.update_targets(self.tau)
 
     def actions(self, act: object, device: torch.device) -> torch.Tensor:
         """Return stored actions as tensors of the actor's dtype."""

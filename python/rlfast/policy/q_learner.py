@@ -49,7 +49,10 @@ class DQNOptions(QOptions, total=False):
 
 
 def greedy_actions_of(result: Any) -> torch.Tensor:
-    """Return the actions that ``forward`` chose as a tensor, int64 ``[B]``."""
+    """Return the actions that ``forward`` chose as a tensor, int64 ``[B]``.
+
+    :param result: the result of ``forward``.
+    """
     return cast("torch.Tensor", to_torch(result.act, torch.int64)).flatten()
 
 
@@ -126,7 +129,9 @@ class QLearner(ReplayLearner):
             )
         self.model = model
         self.optim = make_optimizer(optim, model.parameters())
-        self.model_old = self.lagged_copy(model) if target_update_freq else None
+        self.model_old: nn.Module | None = None
+        if target_update_freq:
+            self.add_targets("model")
         self.freq = target_update_freq
         self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
         self.rew_norm = False  # for subclasses that give it to compute_nstep_return
@@ -156,11 +161,6 @@ class QLearner(ReplayLearner):
         self.training = mode
         self.model.train(mode)
         return self
-
-    def sync_weight(self) -> None:
-        """Copy the trained network, its buffers included, to the target network."""
-        if self.model_old is not None:
-            self.soft_update(self.model_old, self.model, 1.0)
 
     # -- acting --------------------------------------------------------------------------------------------------------
 

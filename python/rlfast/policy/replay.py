@@ -126,6 +126,8 @@ class ReplayLearner(BasePolicy):
     """The share of the largest error in the priority of a sequence, in [0, 1]."""
     rew_norm: bool = False
     """Passed to :meth:`compute_nstep_return`, which refuses True."""
+    tau: float = 1.0
+    """Size of the steps of target networks, in [0, 1]; 1 copies the trained ones."""
     _targets: tuple[tuple[str, str], ...] = ()  # names of target networks and of the trained ones
 
     def __init__(
@@ -206,7 +208,7 @@ class ReplayLearner(BasePolicy):
         return True
 
     def add_targets(self, *names: str, suffix: str = "_old") -> None:
-        """Make target networks, which :meth:`update_targets` moves towards the trained ones.
+        """Make target networks, which :meth:`sync_weight` moves towards the trained ones.
 
         :param names: attributes with trained networks.
         :param suffix: what the names of their target networks end with. Default: ``"_old"``.
@@ -215,13 +217,10 @@ class ReplayLearner(BasePolicy):
         for target, name in self._targets:
             setattr(self, target, self.lagged_copy(getattr(self, name)))
 
-    def update_targets(self, tau: float) -> None:
-        """Move the networks of :meth:`add_targets` a step towards the trained ones; see :meth:`soft_update`.
-
-        :param tau: size of the step, in [0, 1].
-        """
+    def sync_weight(self) -> None:
+        """Move the networks of :meth:`add_targets` a step of :attr:`tau` towards the trained ones."""
         for target, name in self._targets:
-            self.soft_update(getattr(self, target), getattr(self, name), tau)
+            self.soft_update(getattr(self, target), getattr(self, name), self.tau)
 
     @property
     def acting_network(self) -> nn.Module:

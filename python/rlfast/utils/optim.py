@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.torch_private import fast_step
 
@@ -89,7 +90,7 @@ def descend(loss: torch.Tensor, optim: Any, max_grad_norm: float | None = None) 
         optim.captured.descend(loss, max_grad_norm)
         return
     if optim is None:
-        raise ValueError("a policy that was made with optim=None can act, but not learn: give it an optimizer")
+        raise ArgumentError("a policy that was made with optim=None can act, but not learn: give it an optimizer")
     if not isinstance(optim, torch.optim.Optimizer):  # another object with the methods of an optimizer
         optim_step(loss, optim, None, max_grad_norm)
         return

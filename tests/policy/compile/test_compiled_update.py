@@ -14,7 +14,7 @@ from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.functional import Categorical
 from rlfast.policy import AutoAlpha, BranchingDQNPolicy, DQNPolicy, PPOPolicy, SACPolicy
 from rlfast.policy.compile.compiled_update import CompiledUpdate
-from rlfast.utils.net.common import BranchingNet, Net, Recurrent
+from rlfast.utils.net.common import BranchingNet, Net
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as ActionCritic
 from rlfast.utils.net.discrete import Actor, Critic
@@ -207,15 +207,9 @@ def test_each_policy_has_a_limit_of_recompilations_of_its_own(monkeypatch):
         assert [update(torch.tensor(1.0)).item() for update in updates] == [1.0, 2.0, 3.0]
 
 
-def test_what_cannot_be_compiled():
-    with pytest.raises(ValueError, match="cannot take recurrent networks such as LSTM"):
-        DQNPolicy(model=Recurrent(1, 4, 3), optim=adam(), action_space=Discrete(3), compile=True)
+def test_an_optimizer_that_cannot_be_compiled():
     with pytest.raises(ValueError, match="compile=True needs an optimizer whose step it knows"):
         make_dqn(compile=True, optim=torch.optim.Adagrad)
-    policy = make_dqn(compile=True)
-    batch = Batch(obs=Batch(a=np.zeros((1, 4))), info={})
-    with pytest.raises(TypeError, match="needs observations that are one array, got a Batch"):
-        policy.process_fn(batch, None, np.array([0]))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import pickle
 import weakref
 
 import pytest
@@ -148,6 +149,7 @@ def test_networks_are_not_kept():
     assert [one() for one in gone] == [None, None]
 
 
+@pytest.mark.pitfall("F5")
 @pytest.mark.parametrize("tau", [0.0, 0.25, 1.0, 0, 1])
 def test_any_share_of_the_way(tau):
     target, source = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
@@ -186,15 +188,18 @@ def test_parameters_without_elements_are_not_shared():
     assert target[1].item() == 2.0
 
 
+@pytest.mark.pitfall("F8")
 def test_targets_never_leave_evaluation_mode():
-    owner = RandomPolicy(action_space=Discrete(2))
-    owner.network = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.5))
-    owner.target = owner.lagged_copy(owner.network)
-    assert owner.train() is owner
-    for mode in (True, False, True):
-        owner.train(mode)
-        assert (owner.training, owner.network[1].training) == (mode, mode)
-        assert not owner.target.training
-        assert not owner.target[1].training
-    assert not any(parameter.requires_grad for parameter in owner.target.parameters())
-    assert all(parameter.requires_grad for parameter in owner.network.parameters())
+    policy = RandomPolicy(action_space=Discrete(2))
+    policy.network = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.5))
+    policy.target = policy.lagged_copy(policy.network)
+    assert policy.train() is policy
+    for owner in (policy, copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        for mode in (True, False, True):
+            owner.train(mode)
+            assert (owner.training, owner.network[1].training) == (mode, mode)
+            assert not owner.target.training
+            assert not owner.target[1].training
+        assert not any(parameter.requires_grad for parameter in owner.target.parameters())
+        assert all(parameter.requires_grad for parameter in owner.network.parameters())
+        assert owner.target[0].weight.data_ptr() != owner.network[0].weight.data_ptr()

@@ -41,6 +41,15 @@ class BelowRefusing(Refusing):
         pass
 
 
+class Wider(Named, total=False):
+    gamma: float
+
+
+class BelowWider(Refusing):
+    def __init__(self, **options: Unpack[Wider]):
+        pass
+
+
 class Ending(Passing):
     def __init__(self, *, other):
         pass
@@ -54,13 +63,15 @@ class Ending(Passing):
         (Passing, "(first, *, tau=0.5, gamma=0.99)"),
         (Refusing, "(*, other=1, tau=1.0)"),
         (BelowRefusing, "(*, more=2, other=1, tau=1.0)"),
+        (BelowWider, "(*, tau=1.0)"),
         (Ending, "(*, other)"),
     ],
 )
 def test_options_are_those_of_base_classes(kind, signature):
     found, refused = full_signature(kind)
     assert str(found) == signature
-    assert refused == ({"first", "gamma"} if issubclass(kind, Refusing) else set())
+    hidden = {"first", "gamma"} if issubclass(kind, Refusing) else set()
+    assert refused == hidden | ({"other"} if kind is BelowWider else set())
 
 
 def test_signatures_of_algorithms_show_all_options():

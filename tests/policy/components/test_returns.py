@@ -33,19 +33,6 @@ def test_where_the_next_observation_has_a_value():
         BasePolicy.value_mask(Batch(terminated=np.array([0, 7])), np.array([0, 1]))
 
 
-@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
-def test_episodes_by_hand(kind):
-    buffer = filled("..T.")
-    batch, indices = buffer.sample(0)
-    value, value_next = kind([1.0, 1.0, 1.0, 1.0]), kind([2.0, 2.0, 9.0, 2.0])
-    returns, advantages = BasePolicy.compute_episodic_return(batch, buffer, indices, value_next, value, 0.5, 0.5)
-    last, third = 8 + 0.5 * 2 - 1, 4 - 1.0
-    second = 2 + 0.5 * 2 - 1 + 0.25 * third
-    expected = [1 + 0.5 * 2 - 1 + 0.25 * second, second, third, last]
-    assert advantages.tolist() == pytest.approx(expected)
-    assert returns.tolist() == pytest.approx([one + 1 for one in expected])
-
-
 def test_bytes_that_are_viewed_as_flags_end_episodes_unless_they_are_0():
     buffer = filled(".....")
     batch, indices = buffer.sample(0)
@@ -90,6 +77,12 @@ def test_flags_of_the_batch_count_in_any_form():
         wrong = Batch(batch, **{name: np.array([0, 7, 0])})
         with pytest.raises(ValueError, match=f"^{name} must be flags, 0 or 1, got 7"):
             BasePolicy.compute_episodic_return(wrong, buffer, indices, None, None, 0.5, 1.0)
+
+
+def test_no_rows_have_no_returns():
+    batch, indices = filled("...").sample(0)
+    found = BasePolicy.compute_episodic_return(batch[:0], filled("..."), indices[:0], gae_lambda=1.0)
+    assert [one.shape for one in found] == [(0,), (0,)]
 
 
 @pytest.mark.parametrize("rows", [0, 2, 4])

@@ -1,8 +1,12 @@
 """Classes and mixins that override a method are called instead of the shortcut that stands in for it."""
 
+from types import SimpleNamespace
+from typing import NamedTuple
+
 import pytest
 
-from rlfast.policy.components.shortcuts import Shortcut, drop_overridden, overrides
+from rlfast.data import Batch
+from rlfast.policy.components.shortcuts import Shortcut, drop_overridden, instead_of_forward, overrides
 
 
 class Host:
@@ -97,3 +101,50 @@ def test_overrides_compares_places_in_the_order_of_resolution():
     assert not overrides(Both, ("slow",), "quick")
     assert not overrides(Own, ("missing",), "quick")
     assert not overrides(Own, ("slow",), "missing")
+
+
+class Learner:
+    def __init_subclass__(cls):
+        drop_overridden(cls)
+
+    def __call__(self, batch, state=None, **options):
+        return self.forward(batch, state, **options)
+
+    def forward(self, batch, state=None, **options):
+        return SimpleNamespace(value=1.0, given=(batch, state, options))
+
+    @instead_of_forward(lambda result: (result.value, result.given))
+    def value(self, obs, noise, state=None, batch=None, model="model"):
+        return "quick"
+
+
+class Called(Learner):
+    def __call__(self, batch, state=None, **options):
+        return super().__call__(batch, state, **options)
+
+
+class Forwarded(Learner):
+    def forward(self, batch, state=None, **options):
+        return super().forward(batch, state, **options)
+
+
+class Defined(Forwarded):
+    value = Learner.value
+    forward = Forwarded.forward
+
+
+class Sampled(NamedTuple):
+    obs: object
+    state: object
+    batch: object
+
+
+def test_what_stands_in_for_forward_calls_an_override():
+    assert [kind().value([0], "noise") for kind in (Learner, Defined)] == ["quick"] * 2
+    for kind in (Called, Forwarded):
+        value, (batch, state, options) = kind().value([0, 1], "noise", "before", model="model_old")
+        assert (value, batch.obs.tolist(), state, options) == (1.0, [0, 1], "before", {"model": "model_old"})
+        assert len(batch.info) == 2
+        given = Batch(obs=[3])
+        for call in ((given.obs, "noise", "before", given), (Sampled(given.obs, "before", given), "noise")):
+            assert kind().value(*call)[1] == (given, "before", {})  # defaults are not passed on

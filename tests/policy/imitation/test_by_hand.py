@@ -8,9 +8,9 @@ import torch
 from gymnasium.spaces import Box
 from torch import nn
 
+from algorithms import kind_of, make_policy, rows
 from continuous import LOG_PROB, OBS, Given, GivenNormal, Line, transitions
 from policy.given import forwarding
-from policy.imitation.policies import make_policy, parts_of, rows
 from rlfast.data import Batch
 from rlfast.policy.replay import Sample
 
@@ -22,7 +22,7 @@ def sgd(parameters):
 
 
 def of_lines(name, actor, **options):
-    kind, _, _ = parts_of(name)
+    kind = kind_of(name)
     nets = {"actor": actor, "critic": Line(2.0, 1.0), "critic2": Line(-1.0, 2.0)} | options.pop("nets", {})
     return kind(**nets, **{f"{net}_optim": sgd for net in nets}, action_space=ONE, **options)
 
@@ -309,8 +309,7 @@ def test_imitation_of_actions_by_hand():
 
 
 def of_lines_imitation():
-    kind, _, _ = parts_of("imitation")
-    return kind(actor=Given(0.5), optim=sgd, action_space=ONE)
+    return kind_of("imitation")(actor=Given(0.5), optim=sgd, action_space=ONE)
 
 
 def transitions_of_one():

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Discrete
-from torch import nn
 
 from rlfast.functional import Categorical, gae
 from rlfast.policy import A2CPolicy
@@ -10,24 +9,12 @@ from rlfast.policy.rollout import Minibatch
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam
-from rollouts import rollout, weights
-
-
-class Fixed(nn.Module):
-    """An actor or critic whose outputs, by the number of the observation, are its parameters."""
-
-    def __init__(self, values):
-        super().__init__()
-        self.values = nn.Parameter(torch.tensor(values))
-
-    def forward(self, obs, state=None, info=None):
-        out = self.values[torch.as_tensor(obs).long()]
-        return (out, state) if self.values.shape[1] > 1 else out
+from rollouts import Table, rollout, weights
 
 
 def by_hand(**options):
     """Give a policy of two observations and two equally likely actions, and a minibatch of two rows of it."""
-    actor, critic = Fixed([[0.0, 0.0], [0.0, 0.0]]), Fixed([[1.0], [2.0]])
+    actor, critic = Table([[0.0, 0.0], [0.0, 0.0]]), Table([[1.0], [2.0]])
     optim = torch.optim.SGD([actor.values, critic.values], lr=1.0)
     given = {"action_space": Discrete(2), "action_scaling": False, "dist_fn": Categorical}
     policy = A2CPolicy(actor=actor, critic=critic, optim=optim, **given, **options)

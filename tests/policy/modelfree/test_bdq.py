@@ -1,62 +1,29 @@
-import copy
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, MultiDiscrete
 
-import distributional
-from distributional import Table, weights
+from algorithms import make_policy
+from distributional import Table
 from policy.given import calls_of
-from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.data.random_actions import random_legal
-from rlfast.policy import BranchingDQNPolicy
-from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.bdq import BDQNTrainingStats
-from rlfast.utils.net.common import BranchingNet
-from rlfast.utils.optim import adam
+from rlfast.utils.arguments.checks import ArgumentError
 
 # values of three choices in two dimensions, by state; the best are (1, 2) and (0, 0)
 ROWS = [[[0.0, 4.0, 1.0], [1.0, 2.0, 3.0]], [[8.0, 0.0, 0.0], [2.0, 1.0, 0.0]]]
 
 
-def make(model=None, seed=0, **options):
-    torch.manual_seed(seed)
-    model = model or BranchingNet(4, 2, 3, [8], [6], [5])
-    given = {"model": model, "optim": adam(1e-2), "action_space": MultiDiscrete([3, 3])}
-    policy = BranchingDQNPolicy(**{**given, **options})
-    policy.seed(seed)
-    return policy
-
-
-def transitions(kind=VectorReplayBuffer, **options):
-    source, buffer = distributional.transitions(), kind(100, 2, seed=0, **options)
-    rng = np.random.default_rng(1)
-    batch, _ = source.sample(0)
-    for rows in np.arange(100).reshape(2, 50).T:
-        step = batch[rows]
-        step.act = rng.integers(3, size=(2, 2))
-        buffer.add(step)
-    return buffer
+make = partial(make_policy, "bdq", lr=1e-2)
 
 
 def table(**options):
     model = Table(ROWS)
-    return make(model, optim=torch.optim.SGD(model.parameters(), lr=1.0), **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"discount_factor": 1.1}, "discount_factor must be within 0 and 1"),
-        ({"reward_normalization": True}, "reward_normalization must be False"),
-        ({"action_space": Box(-np.inf, np.inf, (2,))}, "needs bounds and one axis"),
-        ({"action_space": Box(-1, 1, (2, 2))}, "needs bounds and one axis"),
-    ],
-)
-def test_bad_options(options, match):
-    with pytest.raises(ValueError, match=match):
-        make(**options)
+    options = {"target_update_freq": 0} | options
+    return make(model=model, optim=torch.optim.SGD(model.parameters(), lr=1.0), **options)
 
 
 def test_the_best_choice_of_each_dimension():
@@ -66,6 +33,24 @@ def test_the_best_choice_of_each_dimension():
     mask[0, 0, 1] = False
     assert policy(Batch(obs=Batch(obs=np.array([0, 1]), mask=mask), info={})).act.tolist() == [[2, 2], [0, 0]]
     assert (make().num_branches, make().choices) == (2, 3)
+
+
+def test_dimensions_may_have_fewer_choices_than_the_model():
+    model = Table(ROWS)
+    model.num_branches, model.action_per_branch = 2, 3
+    policy = make(model=model, action_space=MultiDiscrete([3, 2]), target_update_freq=0)
+    batch = Batch(obs=np.array([0, 1]), info={})
+    assert policy(batch).act.tolist() == [[1, 1], [0, 0]]
+    assert policy.next_value(batch.obs).tolist() == [(4 + 2) / 2, (8 + 2) / 2]
+    mask = np.ones((2, 2, 3), bool)
+    mask[0, 1, 1] = False
+    assert policy(Batch(obs=Batch(obs=batch.obs, mask=mask), info={})).act.tolist() == [[1, 0], [0, 0]]
+    policy.set_eps(1.0)
+    many = Batch(obs=np.zeros(300, int), info={})
+    drawn = policy.exploration_noise(np.zeros((300, 2), int), many)
+    assert drawn.max(axis=0).tolist() == [2, 1]
+    with pytest.raises(ArgumentError, match="the model has 2 branches, but the action space is"):
+        make(action_space=MultiDiscrete([3, 3, 3]))
 
 
 def test_exploration_draws_whole_actions():
@@ -173,42 +158,3 @@ def test_importance_weights():
     batch = Batch(obs=np.array([0, 0]), act=np.array([[1, 2], [1, 2]]), info={}, weight=np.array([0.5, 0.0]))
     batch.returns = torch.tensor([[4.0], [0.0]])
     assert policy.learn(batch).loss == pytest.approx(0.5 * 1.0 / 4)
-
-
-@pytest.mark.parametrize("n_step", [1, 3])
-def test_a_whole_update(n_step):
-    buffer = transitions(PrioritizedVectorReplayBuffer, alpha=0.6, beta=0.4)
-    policy = make(estimation_step=n_step, target_update_freq=2)
-    before, priorities = weights(policy.model), buffer.get_weight(np.arange(100)).copy()
-    policy.update(16, buffer)
-    assert not torch.equal(weights(policy.model), before)
-    assert torch.equal(weights(policy.model_old), before)
-    assert (buffer.get_weight(np.arange(100)) != priorities).any()
-
-
-def test_as_one_graph(monkeypatch):
-    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
-    torch._dynamo.reset()
-    options = {"target_update_freq": 3, "optim": adam(1e-3)}
-    eager, graph = (make(compile=compile, **options) for compile in (False, True))
-    for policy in (eager, graph):
-        buffer = transitions()
-        for _ in range(10):
-            policy.update(16, buffer)
-    assert weights(graph).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
-
-
-@pytest.mark.parametrize("carry", ["copy", "state"])
-def test_resume_is_exact(carry):
-    def run(policy, start, stop):
-        for step in range(start, stop):
-            buffer, indices = transitions(), np.random.default_rng(step).integers(100, size=16)
-            policy.learn(policy.process_fn(buffer[indices], buffer, indices))
-        return weights(policy)
-
-    half = make(target_update_freq=2)
-    run(half, 0, 3)
-    resumed = copy.deepcopy(half) if carry == "copy" else make(seed=5, target_update_freq=2)
-    if carry == "state":
-        resumed.load_state_dict(half.state_dict())
-    assert torch.equal(run(resumed, 3, 6), run(make(target_update_freq=2), 0, 6))

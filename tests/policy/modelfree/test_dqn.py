@@ -1,5 +1,4 @@
 import copy
-import pickle
 
 import numpy as np
 import pytest
@@ -7,23 +6,13 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
+from distributional import Table
 from policy.given import calls_of, overriding
 from rlfast.data import Batch
 from rlfast.policy import DQNPolicy
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
-
-
-class Table(nn.Module):
-    """Action values by state number, as parameters: what a network gives can be written down."""
-
-    def __init__(self, values):
-        super().__init__()
-        self.values = nn.Parameter(torch.tensor(values))
-
-    def forward(self, obs, state=None, info=None):
-        return self.values[torch.as_tensor(obs, dtype=torch.int64)], state
 
 
 def observations(obs, mask=None):
@@ -35,20 +24,6 @@ def weights(module):
 
 
 class TestConstruction:
-    @pytest.mark.parametrize(
-        ("options", "match"),
-        [
-            ({"discount_factor": 1.1}, "discount_factor must be within 0 and 1, got 1.1"),
-            ({"discount_factor": float("nan")}, "discount_factor must be a finite number, got nan"),
-            ({"estimation_step": 0}, "estimation_step must be at least 1, got 0"),
-            ({"target_update_freq": -1}, "target_update_freq must not be negative, got -1"),
-            ({"reward_normalization": True}, "reward_normalization must be False"),
-        ],
-    )
-    def test_bad_options(self, make_dqn, options, match):
-        with pytest.raises(ValueError, match=match):
-            make_dqn(**options)
-
     def test_an_optimizer_or_what_makes_one(self, make_dqn):
         policy = make_dqn(optim=adam(0.1))
         assert policy.optim.defaults["fused"]
@@ -77,22 +52,6 @@ class TestForward:
         assert result.act.tolist() == [2, 0]
         assert result.logits.tolist() == self.VALUES
 
-    def test_compute_q_value(self, make_dqn):
-        policy = make_dqn(Table(self.VALUES))
-        q = torch.tensor(self.VALUES)
-        assert policy.compute_q_value(q, None) is q
-        masked = policy.compute_q_value(q, np.array([[True, False, True], [False, False, True]]))
-        assert masked.tolist() == [[1.0, -np.inf, 2.0], [-np.inf, -np.inf, 4.0]]
-
-    def test_the_target_network_can_be_asked(self, make_dqn):
-        policy = make_dqn(Table(self.VALUES), target_update_freq=10)
-        with torch.no_grad():
-            policy.model.values.neg_()
-        assert policy(observations([0])).act.tolist() == [0]
-        assert policy(observations([0]), model="model_old").act.tolist() == [1]
-        with pytest.raises(ValueError, match="no target network"):
-            make_dqn(Table(self.VALUES))(observations([0]), model="model_old")
-
     @pytest.mark.parametrize("values", [[[1.0, 2.0]], [[0.0, 1.0, 2.0, 3.0]]])
     def test_a_model_of_another_width_says_how_many_actions_there_are(self, make_dqn, values):
         policy = make_dqn(Table(values))
@@ -105,15 +64,6 @@ class TestForward:
         policy.set_eps(1.0)
         acts = policy.exploration_noise(np.zeros(500, np.int64), observations(np.zeros(500)))
         assert set(acts) == set(range(len(values[0])))
-
-    def test_a_space_without_a_number_of_actions(self, make_dqn):
-        policy = make_dqn(Table([[1.0, 2.0]]))
-        policy.max_action_num = None
-        policy.set_eps(0.5)
-        with pytest.raises(AssertionError, match="not known before the first forward"):
-            policy.exploration_noise(np.zeros(1, np.int64), observations([0]))
-        policy(observations([0]))
-        assert policy.exploration_noise(np.zeros(9, np.int64), observations(np.zeros(9))).max() <= 1
 
     def test_the_model_is_called_as_tianshou_calls_it(self, make_dqn, make_buffer):
         class Plain(nn.Module):  # no **kwargs
@@ -130,21 +80,6 @@ class TestForward:
 
 
 class TestExploration:
-    def test_none_without_eps(self, make_dqn):
-        policy = make_dqn()
-        act = np.array([0, 1])
-        assert policy.exploration_noise(act, observations([0, 1])) is act
-
-    def test_eps_is_how_often(self, make_dqn):
-        policy = make_dqn()
-        policy.seed(0)
-        policy.set_eps(0.3)
-        act = np.zeros(30_000, np.int64)
-        noisy = policy.exploration_noise(act, observations(act))
-        assert not act.any()
-        assert noisy.dtype == act.dtype
-        assert np.bincount(noisy) / 30_000 == pytest.approx([0.8, 0.1, 0.1], abs=0.01)
-
     @pytest.mark.parametrize(("eps", "kind"), [(0.3, np.int64), (1.0, np.int32), (1e-300, np.int64)])
     @pytest.mark.parametrize("rows", [0, 1, 50])
     def test_the_stream_moves_by_two_numbers_for_each_action(self, make_dqn, eps, kind, rows):
@@ -157,32 +92,6 @@ class TestExploration:
             np.testing.assert_array_equal(noisy, np.where(explore < eps, (which * 3).astype(np.int64), act))
             assert noisy.dtype == np.int64
         assert policy.rng.random() == twin.random()
-
-    def test_illegal_actions_are_not_explored(self, make_dqn):
-        policy = make_dqn()
-        policy.seed(0)
-        policy.set_eps(1.0)
-        mask = np.tile([False, True, True], (20_000, 1))
-        noisy = policy.exploration_noise(np.ones(20_000, np.int64), observations(np.zeros(20_000), mask))
-        assert np.bincount(noisy, minlength=3) / 20_000 == pytest.approx([0.0, 0.5, 0.5], abs=0.02)
-
-    @pytest.mark.parametrize(("eps", "share"), [(-0.1, 0.0), (1.5, 2 / 3)])
-    @pytest.mark.parametrize("masked", [False, True])
-    def test_eps_out_of_range_counts_as_the_nearest_in_it(self, make_dqn, eps, share, masked):
-        policy = make_dqn()
-        policy.set_eps(eps)
-        obs = Batch(obs=np.zeros(3000), mask=np.ones((3000, 3), bool)) if masked else np.zeros(3000)
-        acts = policy.exploration_noise(np.zeros(3000, np.int64), Batch(obs=obs, info={}))
-        assert np.mean(acts != 0) == pytest.approx(share, abs=0.05)
-
-    def test_eps_that_is_no_number(self, make_dqn):
-        with pytest.raises(ValueError, match="eps must be a probability, got nan"):
-            make_dqn().set_eps(float("nan"))
-
-    def test_actions_that_are_a_batch_come_back_as_they_are(self, make_dqn):
-        policy, acts = make_dqn(), Batch(a=np.zeros(3), b=np.zeros(3))
-        policy.set_eps(1.0)
-        assert policy.exploration_noise(acts, observations(np.zeros(3))) is acts
 
     @pytest.mark.pitfall("E9")
     def test_seeds_decide_and_numpy_global_generator_stays(self, make_dqn):
@@ -348,16 +257,6 @@ class TestLearn:
             assert torch.equal(weights(policy.model_old), before if step % freq == 0 else target)
             assert not torch.equal(weights(policy.model), before)
 
-    @pytest.mark.pitfall("F5")
-    def test_sync_weight_copies_buffers_too(self, make_dqn):
-        model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
-        policy = make_dqn(model, target_update_freq=5)
-        policy.train()
-        policy.model(torch.randn(8, 4) + 3)
-        policy.sync_weight()
-        for name, value in policy.model.state_dict().items():
-            assert torch.equal(policy.model_old.state_dict()[name], value)
-
     @pytest.mark.pitfall("F8")
     def test_the_target_network_learns_in_evaluation_mode(self, make_dqn, make_buffer):
         seen = set()
@@ -371,12 +270,6 @@ class TestLearn:
         policy.train()
         policy.update(8, make_buffer(50))
         assert seen == {("target", False), ("online", True)}
-
-    def test_only_the_values_of_actions_taken_move(self, make_dqn):
-        table = Table(self.VALUES)
-        policy = make_dqn(table, target_update_freq=10)
-        policy.learn(sample(self.RETURNS))
-        assert policy.model_old.values.grad is None
 
     def test_dict_observations_and_masks_through_a_whole_update(self, make_dqn, make_buffer):
         policy = make_dqn(target_update_freq=2, estimation_step=2)
@@ -414,13 +307,6 @@ class TestResume:
         resumed = make_dqn(seed=9, **self.OPTIONS)
         resumed.load_state_dict(torch.load(tmp_path / "policy.pth", weights_only=True))
         assert self.run(resumed, twin, 6) == expected
-
-    @pytest.mark.parametrize("carry", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))])
-    def test_from_a_copy(self, make_dqn, make_buffer, carry):
-        policy, buffer = make_dqn(**self.OPTIONS), make_buffer(50)
-        self.run(policy, buffer, 4)
-        other, twin = carry(policy), copy.deepcopy(buffer)
-        assert self.run(other, twin, 6) == self.run(policy, buffer, 6)
 
 
 def test_it_learns_a_chain(make_dqn, make_buffer):

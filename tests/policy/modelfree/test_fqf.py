@@ -48,13 +48,6 @@ def by_hand(**options):
     return make("FQF", model, fraction_model=proposals, num_fractions=2, **optims, **options)
 
 
-def test_two_fractions_at_least():
-    with pytest.raises(ValueError, match="num_fractions must be at least 2, got 1"):
-        make("FQF", num_fractions=1)
-    with pytest.raises(TypeError, match="fraction_model must be"):
-        make("FQF", fraction_model=None)
-
-
 def test_values_weigh_quantiles_by_their_widths():
     policy = by_hand()
     result = policy(Batch(obs=np.array([0, 1]), info={}))

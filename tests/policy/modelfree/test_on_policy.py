@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
-from torch import nn
 
 from policy.given import forwarding
 from rlfast.data import Batch, Collector, VectorReplayBuffer
@@ -19,7 +18,7 @@ from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Critic
 from rlfast.utils.optim import adam
-from rollouts import HEADS, rollout, weights
+from rollouts import HEADS, Table, rollout, weights
 
 LOSSES = {
     A2CPolicy: ["loss", "actor_loss", "vf_loss", "ent_loss"],
@@ -87,6 +86,7 @@ def test_the_mode_in_evaluation(kind, head):
     assert result.act.shape == (200, *policy.action_space.shape)
     assert not torch.equal(result.act, result.dist.mode)
     assert torch.equal(policy.eval()(batch).act, result.dist.mode)
+    assert not torch.equal(make(kind, head).eval()(batch).act, result.dist.mode)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,19 +159,6 @@ def test_an_actor_of_other_actions_is_taken_with_a_warning(kind):
         make(kind, action_space=Discrete(4))
 
 
-class Table(nn.Module):
-    """An actor or a critic: rows of parameters by observation, a state number."""
-
-    def __init__(self, values, *, actor=True):
-        super().__init__()
-        self.values, self.actor = nn.Parameter(torch.tensor(values)), actor
-
-    def forward(self, obs, state=None, info=None):
-        obs = obs.obs if isinstance(obs, Batch) else obs  # a network of one's own gets the observation whole
-        out = self.values[torch.as_tensor(obs).long()]
-        return (out, state) if self.actor else out
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", [Categorical, torch.distributions.Categorical])
 @pytest.mark.parametrize("overridden", [False, True])
@@ -179,7 +166,7 @@ def test_learning_with_an_illegal_action_equals_learning_without_it(kind, librar
     """Three actions of which one is illegal, and two actions, are the same problem."""
 
     def learned(actions, masked):
-        actor, critic = Table([[0.5, -0.5, 9.0][:actions]] * 2), Table([[1.0], [2.0]], actor=False)
+        actor, critic = Table([[0.5, -0.5, 9.0][:actions]] * 2), Table([[1.0], [2.0]])
         options = {"dist_fn": lambda logits: library(logits=logits), "action_space": Discrete(actions)}
         options |= {"critic": critic} if kind.has_critic else {}
         policy = make(kind, actor=actor, optim=lambda parameters: torch.optim.SGD(parameters, lr=0.5), **options)

@@ -6,6 +6,7 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
+from distributional import Table
 from policy.given import forwarding
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.policy import PQNPolicy
@@ -14,17 +15,6 @@ from rlfast.policy.modelfree.pqn import PQNTrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
 from rollouts import rollout, weights
-
-
-class Table(nn.Module):
-    """Values by state number, as parameters."""
-
-    def __init__(self, values):
-        super().__init__()
-        self.values = nn.Parameter(torch.tensor(values))
-
-    def forward(self, obs, state=None, info=None):
-        return self.values[torch.as_tensor(obs, dtype=torch.int64).flatten()], state
 
 
 class Sums(Table):

@@ -1,64 +1,25 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 
+from algorithms import make_policy
 from continuous import (
     LOG_PROB,
     GivenNormal,
     Lines,
-    assert_resumes_exactly,
     ensemble,
     normal_actor,
     transitions,
     weights,
 )
-from rlfast.data import Batch, PrioritizedVectorReplayBuffer
-from rlfast.policy import AutoAlpha, REDQPolicy
-from rlfast.policy.compile.compiled_update import CompiledUpdate
+from rlfast.data import Batch
 from rlfast.policy.modelfree.redq import REDQTrainingStats
-from rlfast.utils.optim import adam
 
-
-def make_redq(seed=0, lr=1e-2, **options):
-    torch.manual_seed(seed)
-    defaults = {
-        "actor": normal_actor(),
-        "actor_optim": adam(lr),
-        "critic": ensemble(options.get("ensemble_size", 5)),
-        "critic_optim": adam(lr),
-        "action_space": Box(-2.0, 2.0, (2,)),
-        "ensemble_size": 5,
-        "actor_delay": 2,
-    }
-    policy = REDQPolicy(**defaults | options)
-    policy.seed(seed)
-    return policy
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"action_space": Discrete(3)}, "REDQ needs a Box action space, got Discrete"),
-        ({"subset_size": 6}, "subset_size must be at most ensemble_size 5, got 6"),
-        ({"subset_size": 0}, "subset_size must be at least 1"),
-        ({"ensemble_size": 0, "critic": ensemble(1)}, "ensemble_size must be at least 1"),
-        ({"critic": ensemble(3)}, "ensemble_size is 5, but critic is an ensemble of 3"),
-        ({"target_mode": "max"}, 'target_mode must be "min" or "mean", got \'max\''),
-        ({"actor_delay": 0}, "actor_delay must be at least 1"),
-    ],
-)
-def test_bad_options(options, match):
-    with pytest.raises(ValueError, match=match):
-        make_redq(**options)
-
-
-def test_what_is_saved():
-    policy = make_redq(alpha=AutoAlpha(-2.0, 0.0, adam()))
-    assert {name.split(".")[0] for name in policy.state_dict()} >= {"actor", "critic", "critic_old", "_extra_state"}
-    assert {*policy.get_extra_state()["optimizers"]} == {"actor_optim", "critic_optim", "alpha_optim"}
+make_redq = partial(make_policy, "redq", lr=1e-2)
 
 
 def by_hand(**options):
@@ -94,7 +55,7 @@ class TestNextValue:
         assert value.tolist() == pytest.approx([wanted, wanted], abs=1e-5)
 
     def test_critics_are_drawn_without_replacement_from_the_policys_seed(self):
-        policy, same, other = make_redq(ensemble_size=10), make_redq(ensemble_size=10), make_redq(1, ensemble_size=10)
+        policy, same, other = (make_redq(seed, ensemble_size=10, critic=ensemble(10)) for seed in (0, 0, 1))
         drawn = [policy.draw_next(4)[1].tolist() for _ in range(2000)]
         assert {len({*members}) for members in drawn} == {2}
         counts = np.bincount(np.ravel(drawn), minlength=10)
@@ -156,61 +117,3 @@ class TestLearn:
         told = [policy.update(4, buffer).actor_loss for _ in range(20)]
         assert told[:19] == [0.0] * 19
         assert told[19] != 0.0
-
-
-@pytest.mark.pitfall("redq-learned-alpha")  # Tianshou's asks for attributes that are not there
-@pytest.mark.parametrize("n_step", [1, 3])
-def test_a_whole_update_moves_every_network(n_step):
-    policy = make_redq(estimation_step=n_step, actor_delay=1, alpha=AutoAlpha(-2.0, 0.0, adam()))
-    nets = [getattr(policy, name) for name in ("actor", "critic", "critic_old")]
-    before = [weights(net) for net in nets]
-    policy.train()
-    stats = policy.update(16, transitions())
-    assert {*stats.get_loss_stats_dict()} == {"actor_loss", "critic_loss", "alpha", "alpha_loss"}
-    assert not any(torch.equal(weights(net), old) for net, old in zip(nets, before, strict=True))
-    assert [net.training for net in nets] == [True, True, False]
-
-
-def test_priorities():
-    buffer = transitions(PrioritizedVectorReplayBuffer, alpha=0.6, beta=0.4)
-    before = buffer.get_weight(range(100)).copy()
-    make_redq().update(16, buffer)
-    assert (buffer.get_weight(range(100)) != before).any()
-
-
-def test_learning_goes_through_what_a_subclass_overrides():
-    asked = []
-
-    class Own(REDQPolicy):
-        def forward(self, batch, state=None, **kwargs):
-            asked.append("forward")
-            return super().forward(batch, state, **kwargs)
-
-    def learned(kind):
-        torch.manual_seed(0)
-        nets = {"actor": normal_actor(), "critic": ensemble(5)}
-        options = {"action_space": Box(-1, 1, (2,)), "ensemble_size": 5, "actor_delay": 1, "subset_size": 5}
-        policy = kind(**nets, actor_optim=adam(), critic_optim=adam(), **options)
-        policy.draw_normal = lambda shape, dtype, device: torch.full(shape, 0.5, dtype=dtype)  # forward draws by itself
-        policy.seed(0)
-        policy.update(16, transitions())
-        return weights(policy)
-
-    torch.testing.assert_close(learned(Own), learned(REDQPolicy))
-    assert asked == ["forward", "forward"]
-
-
-def test_as_one_graph(monkeypatch):
-    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
-    torch._dynamo.reset()
-    eager, graph = (make_redq(lr=1e-3, actor_delay=3, estimation_step=2, compile=compile) for compile in (False, True))
-    for policy in (eager, graph):
-        buffer = transitions()
-        told = [policy.update(16, buffer).actor_loss for _ in range(10)]
-        assert told[0] == told[1] == 0.0 != told[2] == told[3]
-    assert weights(graph).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
-
-
-@pytest.mark.parametrize("carry", ["copy", "pickle", "state"])
-def test_resume_is_exact(carry):
-    assert_resumes_exactly(lambda seed=0: make_redq(seed, alpha=AutoAlpha(-2.0, 0.0, adam(0.1))), carry)

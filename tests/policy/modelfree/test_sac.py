@@ -1,12 +1,14 @@
 import io
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 from torch import nn
 
+from algorithms import make_policy
 from rlfast.data import Batch
 from rlfast.exploration import GaussianNoise
 from rlfast.policy import AutoAlpha, FixedAlpha, SACPolicy
@@ -17,19 +19,7 @@ from rlfast.utils.optim import adam
 
 SPACE = Box(-2.0, 2.0, (2,))
 
-
-def make_sac(seed=0, lr=1e-2, **options):
-    torch.manual_seed(seed)
-    defaults = {
-        "actor": ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True, conditioned_sigma=True),
-        "actor_optim": adam(lr),
-        "critic": Critic(Net(4, 2, hidden_sizes=[8], concat=True)),
-        "critic_optim": adam(lr),
-        "action_space": SPACE,
-    }
-    policy = SACPolicy(**defaults | options)
-    policy.seed(seed)
-    return policy
+make_sac = partial(make_policy, "sac", lr=1e-2)
 
 
 @pytest.fixture
@@ -52,23 +42,6 @@ def weights(module):
 
 
 class TestConstruction:
-    @pytest.mark.parametrize(
-        ("options", "match"),
-        [
-            ({"action_space": Discrete(3)}, "SAC needs a Box action space, got Discrete"),
-            ({"action_bound_method": "tanh"}, "SAC squashes actions itself"),
-            ({"action_bound_method": ""}, "action_bound_method must be"),
-            ({"action_space": Box(-np.inf, np.inf, (2,))}, "finite bounds"),
-            ({"tau": 1.1}, "tau must be within 0 and 1"),
-            ({"gamma": -0.1}, "gamma must be within 0 and 1"),
-            ({"estimation_step": 0}, "estimation_step must be at least 1, got 0"),
-            ({"alpha": -1.0}, "alpha must be 0 or more, got -1.0"),
-        ],
-    )
-    def test_bad_options(self, options, match):
-        with pytest.raises(ValueError, match=match):
-            make_sac(**options)
-
     def test_an_optimizer_for_a_critic_that_is_not_given(self):
         optim = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)
         with pytest.raises(ValueError, match="critic2_optim holds no parameters of the critic2 that is made here"):
@@ -94,12 +67,6 @@ class TestConstruction:
         policy = make_sac(critic2=critic2, critic2_optim=adam(0.5))
         assert policy.critic2 is critic2
         assert policy.critic2_optim.defaults["lr"] == 0.5
-
-    def test_what_is_saved(self):
-        parts = {name.split(".")[0] for name in make_sac().state_dict()}
-        assert parts == {"actor", "critic", "critic2", "critic_old", "critic2_old", "_extra_state"}
-        saved = make_sac(alpha=AutoAlpha(-2.0, 0.0, adam())).get_extra_state()
-        assert {*saved["optimizers"]} == {"actor_optim", "critic_optim", "critic2_optim", "alpha_optim"}
 
 
 class TestAlpha:
@@ -430,16 +397,6 @@ class TestLearn:
         assert policy.actor.training
         assert not policy.critic_old.training
         assert not any(p.requires_grad for p in policy.critic2_old.parameters())
-
-    @pytest.mark.parametrize("auto", [False, True])
-    @pytest.mark.parametrize("n_step", [1, 3])
-    def test_a_whole_update_moves_every_network(self, make_rows, auto, n_step):
-        alpha = AutoAlpha(-2.0, 0.0, adam()) if auto else 0.2
-        policy = make_sac(alpha=alpha, estimation_step=n_step)
-        nets = (policy.actor, policy.critic, policy.critic2, policy.critic_old, policy.critic2_old)
-        before = [weights(net) for net in nets]
-        policy.update(16, make_rows())
-        assert not any(torch.equal(weights(net), old) for net, old in zip(nets, before, strict=True))
 
     def test_priorities_are_the_mean_error_of_both_critics(self, make_rows):
         buffer = make_rows(prioritized=True)

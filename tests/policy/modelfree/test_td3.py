@@ -1,51 +1,15 @@
+from functools import partial
+
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 
-from continuous import OBS, Given, Line, assert_resumes_exactly, transitions, weights
-from rlfast.data import Batch, PrioritizedVectorReplayBuffer
-from rlfast.policy import TD3Policy
-from rlfast.policy.compile.compiled_update import CompiledUpdate
+from algorithms import make_policy
+from continuous import OBS, Given, Line, transitions, weights
+from rlfast.data import Batch
 from rlfast.policy.modelfree.td3 import TD3TrainingStats
-from rlfast.utils.net.common import Net
-from rlfast.utils.net.continuous import Actor, Critic
-from rlfast.utils.optim import adam
 
-
-def make_td3(seed=0, lr=1e-2, **options):
-    torch.manual_seed(seed)
-    defaults = {
-        "actor": Actor(Net(4, hidden_sizes=[8]), 2),
-        "actor_optim": adam(lr),
-        "critic": Critic(Net(4, 2, hidden_sizes=[8], concat=True)),
-        "critic_optim": adam(lr),
-        "action_space": Box(-2.0, 2.0, (2,)),
-    }
-    policy = TD3Policy(**defaults | options)
-    policy.seed(seed)
-    return policy
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"action_space": Discrete(3)}, "TD3 needs a Box action space, got Discrete"),
-        ({"update_actor_freq": 0}, "update_actor_freq must be at least 1"),
-        ({"noise_clip": -0.1}, "noise_clip must not be negative"),
-        ({"policy_noise": -0.1}, "policy_noise must not be negative"),
-        ({"tau": 1.1}, "tau must be within 0 and 1"),
-    ],
-)
-def test_bad_options(options, match):
-    with pytest.raises(ValueError, match=match):
-        make_td3(**options)
-
-
-def test_what_is_saved():
-    policy = make_td3()
-    parts = {name.split(".")[0] for name in policy.state_dict()}
-    assert parts == {"actor", "actor_old", "critic", "critic_old", "critic2", "critic2_old", "_extra_state"}
-    assert {*policy.get_extra_state()["optimizers"]} == {"actor_optim", "critic_optim", "critic2_optim"}
+make_td3 = partial(make_policy, "td3", lr=1e-2)
 
 
 def test_the_critics_begin_apart():
@@ -128,65 +92,6 @@ class TestLearn:
         assert moved == [[number % 3 == 0] * 4 for number in range(7)]
         assert told[0] == told[1] == told[2] != told[3]
         assert told[3] == told[4] == told[5] != told[6]
-
-
-@pytest.mark.parametrize("n_step", [1, 3])
-def test_a_whole_update_moves_every_network(n_step):
-    policy = make_td3(estimation_step=n_step)
-    nets = [getattr(policy, name) for name in ("actor", "critic", "critic2", "actor_old", "critic_old", "critic2_old")]
-    before = [weights(net) for net in nets]
-    policy.train()
-    stats = policy.update(16, transitions())
-    assert {*stats.get_loss_stats_dict()} == {"actor_loss", "critic1_loss", "critic2_loss"}
-    assert not any(torch.equal(weights(net), old) for net, old in zip(nets, before, strict=True))
-    assert [net.training for net in nets] == [True] * 3 + [False] * 3
-
-
-def test_priorities():
-    buffer = transitions(PrioritizedVectorReplayBuffer, alpha=0.6, beta=0.4)
-    before = buffer.get_weight(range(100)).copy()
-    make_td3().update(16, buffer)
-    assert (buffer.get_weight(range(100)) != before).any()
-
-
-def test_learning_goes_through_a_forward_of_a_subclass():
-    asked = []
-
-    class Own(TD3Policy):
-        def forward(self, batch, state=None, model="actor", **kwargs):
-            asked.append(model)
-            return super().forward(batch, state, model, **kwargs)
-
-    def learned(kind):
-        torch.manual_seed(0)
-        nets = {
-            "actor": Actor(Net(4, hidden_sizes=[8]), 2),
-            "critic": Critic(Net(4, 2, hidden_sizes=[8], concat=True)),
-        }
-        policy = kind(**nets, actor_optim=adam(), critic_optim=adam(), action_space=Box(-1, 1, (2,)))
-        policy.seed(0)
-        for _ in range(2):
-            policy.update(16, transitions())
-        return weights(policy)
-
-    assert torch.equal(learned(Own), learned(TD3Policy))
-    assert asked == ["actor_old", "actor", "actor_old"]
-
-
-def test_as_one_graph(monkeypatch):
-    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
-    torch._dynamo.reset()
-    eager, graph = (make_td3(lr=1e-3, estimation_step=2, compile=compile) for compile in (False, True))
-    for policy in (eager, graph):
-        buffer = transitions()
-        told = [policy.update(16, buffer).actor_loss for _ in range(10)]
-        assert told[0] == told[1] != told[2] == told[3]
-    assert weights(graph).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
-
-
-@pytest.mark.parametrize("carry", ["copy", "pickle", "state"])
-def test_resume_is_exact(carry):
-    assert_resumes_exactly(make_td3, carry)
 
 
 def test_only_the_first_critic_is_computed_for_the_actor():

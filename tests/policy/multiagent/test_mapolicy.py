@@ -199,6 +199,7 @@ def test_sums_of_rewards_over_turns():
     assert (total.tolist(), discount.tolist(), last.tolist()) == ([6 + 7.5 + 1.75], [0], [6])
     cut = agent_rows("a", steps=12, env=Cut)
     assert cut.nstep(np.array([3, 6]), 2, 0.5)[1].tolist() == [0.25, 0.5]
+    assert np.flatnonzero(cut.done).tolist() == np.flatnonzero(cut.truncated).tolist() == [6]
 
 
 @pytest.mark.parametrize("environments", [1, 2])

@@ -68,40 +68,16 @@ def _bias_correction(step: torch.Tensor, beta: float, dtype: torch.dtype) -> tor
 
 
 def _rmsprop(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
-    options = group.options
-    rmsprop(
-        params,
-        grads,
-        state["square_avg"],
-        state.get("grad_avg", []),
-        state.get("momentum_buffer", []),
-        state["step"],
-        foreach=False,
-        lr=group.lr,
-        alpha=options["alpha"],
-        eps=options["eps"],
-        weight_decay=options["weight_decay"],
-        momentum=options["momentum"],
-        centered=options["centered"],
-        maximize=options["maximize"],
-    )
+    names = ("alpha", "eps", "weight_decay", "momentum", "centered", "maximize")
+    means, buffers = state.get("grad_avg", []), state.get("momentum_buffer", [])
+    options = {name: group.options[name] for name in names}
+    rmsprop(params, grads, state["square_avg"], means, buffers, state["step"], foreach=False, lr=group.lr, **options)
 
 
 def _sgd(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
-    options = group.options
     buffers: list[torch.Tensor | None] = [*state.get("momentum_buffer", [None] * len(params))]
-    sgd(
-        params,
-        grads,
-        buffers,
-        foreach=False,
-        lr=group.lr,
-        weight_decay=options["weight_decay"],
-        momentum=options["momentum"],
-        dampening=options["dampening"],
-        nesterov=options["nesterov"],
-        maximize=options["maximize"],
-    )
+    options = {name: group.options[name] for name in ("weight_decay", "momentum", "dampening", "nesterov", "maximize")}
+    sgd(params, grads, buffers, foreach=False, lr=group.lr, **options)
 
 
 _STEPS: dict[type[Optimizer], Callable[..., None]] = {Adam: _adam, AdamW: _adam, RMSprop: _rmsprop, SGD: _sgd}

@@ -105,9 +105,7 @@ def update_error(policy: nn.Module, error: Exception, batch: Any, buffer: object
     :param batch: the sample; see :func:`check_losses` also for the other parameters.
     :return: an error that names what does not fit or is not finite, if that is seen; otherwise ``error``.
     """
-    if isinstance(error, ArgumentError | NonFiniteError):  # one of ours, which says what is wrong
-        return error
-    if better := observation_error(policy, batch.obs):
+    if better := _seen_in(policy, error, batch.obs):
         return better
     is_finite = _has_finite_weights(policy)
     if is_finite and _not_finite({name: batch[name] for name in _LEARNED if name in batch}) is None:
@@ -124,15 +122,14 @@ def acting_error(policy: nn.Module, error: Exception, obs: object) -> Exception:
     :param obs: the observations, ``[B, ...]``.
     :return: an error that names what does not fit or is not finite, if that is seen; otherwise ``error``.
     """
-    if isinstance(error, ArgumentError | NonFiniteError):  # one of ours, which says what is wrong
-        return error
-    if better := observation_error(policy, obs):
+    if better := _seen_in(policy, error, obs):
         return better
     if not _has_finite_weights(policy):
         return NonFiniteError(
             f"weights of {type(policy).__name__} are NaN or infinite, so it cannot act: they diverged"
         )
-    for name, module in policy.named_modules() if _rows(obs) == 1 else ():
+    shape = getattr(inner_obs(obs), "shape", ())
+    for name, module in policy.named_modules() if [*shape[:1]] == [1] else ():
         if isinstance(module, _BATCH_NORMS) and module.running_mean is None:
             return ArgumentError(
                 f"the layer {name}, {module}, of {type(policy).__name__} has no running statistics, and cannot "
@@ -141,10 +138,9 @@ def acting_error(policy: nn.Module, error: Exception, obs: object) -> Exception:
     return error
 
 
-def _rows(obs: object) -> int | None:
-    """Return the number of observations, None if it is not known."""
-    shape = getattr(inner_obs(obs), "shape", None)
-    return shape[0] if shape else None
+def _seen_in(policy: nn.Module, error: Exception, obs: object) -> Exception | None:
+    """Return the error if it is one of ours, which says what is wrong, or one that says so of observations."""
+    return error if isinstance(error, ArgumentError | NonFiniteError) else observation_error(policy, obs)
 
 
 def observation_error(policy: Any, obs: object) -> ObservationError | None:

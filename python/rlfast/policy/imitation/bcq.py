@@ -166,10 +166,6 @@ class BCQPolicy(ReplayLearner):
         losses |= {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
         return losses, -(error1_B + error2_B) / 2
 
-    def sync_weight(self) -> None:
-        """Move the target networks a step towards the trained ones."""
-        self.update_targets(self.tau)
-
     def inputs(self, obs: object) -> Any:
         """Return observations as tensors."""
         return to_torch(obs, dtype_of(self.actor_perturbation), self._device)

@@ -109,10 +109,7 @@ class DiscreteBCQPolicy(QLearner):
         return self
 
     def forward(  # type: ignore[override]
-        self,
-        batch: ObsBatchProtocol,
-        state: object = None,
-        **kwargs: Any,
+        self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any
     ) -> ImitationBatchProtocol:
         """Choose the actions with the greatest values among those that are likely in the data.
 

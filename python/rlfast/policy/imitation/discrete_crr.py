@@ -145,7 +145,3 @@ class DiscreteCRRPolicy(CategoricalLearner):
             self.sync_weight()
         losses = {"loss": loss, "actor_loss": actor_loss, "critic_loss": critic_loss, "cql_loss": cql_loss}
         return {name: value.detach() for name, value in losses.items()}, error_B.detach()
-
-    def sync_weight(self) -> None:
-        """Copy the trained networks to the target networks."""
-        self.update_targets(1.0)

@@ -12,7 +12,7 @@ from rlfast.policy.native.choosers import Chooser, ExpectationChooser
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.checks import ArgumentError
-from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
+from rlfast.utils.arguments.validation import FiniteFloat, TwoOrMore, validate_arguments
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import descend
 
@@ -74,13 +74,11 @@ class C51Policy(QLearner):
     def __init__(
         self,
         *,
-        num_atoms: PositiveInt = 51,
+        num_atoms: TwoOrMore = 51,
         v_min: FiniteFloat = -10.0,
         v_max: FiniteFloat = 10.0,
         **options: Unpack[DQNOptions],
     ) -> None:
-        if num_atoms < 2:
-            raise ArgumentError(f"num_atoms must be at least 2, got {num_atoms}")
         if not v_min < v_max:
             raise ArgumentError(f"v_min must be below v_max, got {v_min} and {v_max}")
         super().__init__(**options)

@@ -138,7 +138,3 @@ class DiscreteSACPolicy(CategoricalLearner):
         losses["alpha"] = self.temperature.value.reshape(())
         self.sync_weight()
         return losses, (errors[0] + errors[1]) / 2
-
-    def sync_weight(self) -> None:
-        """Move the target critics a step towards the trained ones."""
-        self.update_targets(self.tau)

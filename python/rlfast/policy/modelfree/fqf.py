@@ -14,7 +14,7 @@ from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
-from rlfast.utils.arguments.validation import FiniteFloat, PositiveInt, validate_arguments
+from rlfast.utils.arguments.validation import FiniteFloat, TwoOrMore, validate_arguments
 from rlfast.utils.net.discrete import Fractions
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
@@ -85,12 +85,10 @@ class FQFPolicy(QLearner):
         *,
         fraction_model: nn.Module,
         fraction_optim: OptionalOptimizer,
-        num_fractions: PositiveInt = 32,
+        num_fractions: TwoOrMore = 32,
         ent_coef: FiniteFloat = 0.0,
         **options: Unpack[DQNOptions],
     ) -> None:
-        if num_fractions < 2:
-            raise ValueError(f"num_fractions must be at least 2, got {num_fractions}")
         check_networks(fraction_model=fraction_model)
         super().__init__(**options)
         self.fraction_model = fraction_model

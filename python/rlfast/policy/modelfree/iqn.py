@@ -13,8 +13,7 @@ from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
-from rlfast.utils.arguments.checks import ArgumentError
-from rlfast.utils.arguments.validation import PositiveInt
+from rlfast.utils.arguments.validation import TwoOrMore, validate_arguments
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork
 from rlfast.utils.optim import descend
 
@@ -68,19 +67,16 @@ class IQNPolicy(QLearner):
 
     stats_class = IQNTrainingStats
 
+    @validate_arguments
     def __init__(
         self,
         *,
-        sample_size: PositiveInt = 32,
-        online_sample_size: PositiveInt = 8,
-        target_sample_size: PositiveInt = 8,
-        num_quantiles: PositiveInt = 200,
+        sample_size: TwoOrMore = 32,
+        online_sample_size: TwoOrMore = 8,
+        target_sample_size: TwoOrMore = 8,
+        num_quantiles: TwoOrMore = 200,
         **options: Unpack[DQNOptions],
     ) -> None:
-        sizes = {"sample_size": sample_size, "online_sample_size": online_sample_size}
-        for name, size in {**sizes, "target_sample_size": target_sample_size, "num_quantiles": num_quantiles}.items():
-            if size < 2:
-                raise ArgumentError(f"{name} must be at least 2, got {size}")
         super().__init__(**options)
         self.sample_size, self.online_sample_size = sample_size, online_sample_size
         self.target_sample_size, self.num_quantiles = target_sample_size, num_quantiles

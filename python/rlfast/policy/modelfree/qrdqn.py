@@ -12,8 +12,7 @@ from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.policy.native.choosers import Chooser, ExpectationChooser
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
 from rlfast.policy.replay import Losses, Sample
-from rlfast.utils.arguments.checks import ArgumentError
-from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
+from rlfast.utils.arguments.validation import TwoOrMore, validate_arguments
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import descend
 
@@ -67,9 +66,7 @@ class QRDQNPolicy(QLearner):
     learns_from_sequences = True
 
     @validate_arguments
-    def __init__(self, *, num_quantiles: PositiveInt = 200, **options: Unpack[DQNOptions]) -> None:
-        if num_quantiles < 2:
-            raise ArgumentError(f"num_quantiles must be at least 2, got {num_quantiles}")
+    def __init__(self, *, num_quantiles: TwoOrMore = 200, **options: Unpack[DQNOptions]) -> None:
         super().__init__(**options)
         self.num_quantiles = num_quantiles
         levels = (torch.arange(num_quantiles, device=device_of(self.model)) + 0.5) / num_quantiles  # lemma 2

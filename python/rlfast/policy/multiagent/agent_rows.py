@@ -29,6 +29,14 @@ class Turns(NamedTuple):
         return Turns(*parts)
 
 
+_COLUMNS: dict[str, tuple[str, type]] = {
+    "rew": ("reward", np.float64),
+    "terminated": ("terminated", np.bool_),
+    "truncated": ("truncated", np.bool_),
+}
+"""Fields of :class:`Turns` of all rows, by the names of the buffer's columns, and their dtypes."""
+
+
 class AgentRows:
     """A buffer as one agent knows it: from one of its turns to the next, what the others do is part of the environment.
 
@@ -49,7 +57,9 @@ class AgentRows:
     def __getattr__(self, name: str) -> Any:
         if name == "_buffer":  # while a copy is made
             raise AttributeError(name)
-        return getattr(self._buffer, name)
+        if name == "done":
+            return self.terminated | self.truncated
+        return self._whole(*_COLUMNS[name]) if name in _COLUMNS else getattr(self._buffer, name)
 
     def __len__(self) -> int:
         return len(self._buffer)
@@ -154,26 +164,6 @@ class AgentRows:
             turns = self.turns(rows)
             place, rows, turns = place[turns.known], rows[turns.known], turns.of(turns.known)
         return total, np.where(terminated, 0.0, factor), last
-
-    @property
-    def rew(self) -> Any:
-        """Rewards until the agent's next turn, one for each row of the buffer; 0 in rows of others."""
-        return self._whole("reward", np.float64)
-
-    @property
-    def terminated(self) -> Any:
-        """Which of the agent's rows end in a terminal state, one flag for each row of the buffer."""
-        return self._whole("terminated", np.bool_)
-
-    @property
-    def truncated(self) -> Any:
-        """Which of the agent's rows are cut off, one flag for each row of the buffer."""
-        return self._whole("truncated", np.bool_)
-
-    @property
-    def done(self) -> Any:
-        """Which of the agent's rows end an episode, one flag for each row of the buffer."""
-        return self.terminated | self.truncated
 
     # -- parts of rows -------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -35,6 +34,7 @@ class Chooser:
     def __init__(self, policy: Any, facts: tuple[str, ...] = ()) -> None:
         self._module: nn.Module = policy.acting_network
         self._fact_names = facts
+        self._ahead: list[torch.Tensor] = []
         layers = Layers()
         self._add_nodes(layers, self._module)
         self.network: Network = layers.network()
@@ -95,6 +95,27 @@ class Chooser:
         """
         return None
 
+    # -- random choices ------------------------------------------------------------------------------------------------
+
+    def _draw_for(self, policy: Any) -> None:
+        """Draw from the stream of a policy, unless ``deterministic_eval`` is set and it is in evaluation mode."""
+        self.is_random = bool(policy.training or not policy.deterministic_eval)
+        self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
+
+    def _draw(self, rows: int) -> torch.Tensor:
+        """Draw the numbers of one choice, ``[rows, ...]``."""
+        raise NotImplementedError
+
+    def _next(self, rows: int) -> torch.Tensor:
+        """Return the numbers of the next choice, those that were drawn ahead if they are for as many rows."""
+        self._drop_others(rows)
+        return self._ahead.pop(0) if self._ahead else self._draw(rows)
+
+    def _drop_others(self, rows: int) -> None:
+        """Drop numbers for another number of rows, which a collect that raised has left."""
+        if self._ahead and len(self._ahead[0]) != rows:
+            self._ahead.clear()
+
     def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
         """Draw the random numbers of the next choices, which the next calls of :meth:`choose` use as well.
 
@@ -102,16 +123,22 @@ class Chooser:
         :param rows: environments.
         :return: ``[steps, rows, actions]``; None if no choice is random.
         """
-        return None
+        if not self.is_random:
+            return None
+        self._drop_others(rows)
+        self._ahead += [self._draw(rows) for _ in range(steps - len(self._ahead))]
+        return torch.stack(self._ahead[:steps]).numpy()
 
     def used(self, steps: int) -> None:
         """Record that the numbers of :meth:`draw_ahead` were used.
 
         :param steps: for so many vector steps.
         """
+        del self._ahead[:steps]
 
     def forget(self) -> None:
         """Drop numbers of :meth:`draw_ahead` that were not used, as the collect that drew them has raised."""
+        self._ahead.clear()
 
 
 class ExpectationChooser(Chooser):
@@ -150,47 +177,7 @@ def drawing_facts(policy: object) -> tuple[str, ...]:
     return ("deterministic_eval", "training", "_torch_rng", *(("dist_fn",) if hasattr(policy, "dist_fn") else ()))
 
 
-class DrawsAhead:
-    """A part of choosers that draw random numbers, which may draw those of the next vector steps together."""
-
-    def _draw_for(self, policy: Any) -> None:
-        """Draw from the stream of a policy, unless ``deterministic_eval`` is set and it is in evaluation mode."""
-        self.is_random = bool(policy.training or not policy.deterministic_eval)
-        self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
-        self._ahead: list[torch.Tensor] = []
-
-    @abstractmethod
-    def _draw(self, rows: int) -> torch.Tensor:
-        """Draw the numbers of one choice, ``[rows, ...]``."""
-
-    def _next(self, rows: int) -> torch.Tensor:
-        """Return the numbers of the next choice, those that were drawn ahead if they are for as many rows."""
-        self._drop_others(rows)
-        return self._ahead.pop(0) if self._ahead else self._draw(rows)
-
-    def _drop_others(self, rows: int) -> None:
-        """Drop numbers for another number of rows, which a collect that raised has left."""
-        if self._ahead and len(self._ahead[0]) != rows:
-            self._ahead.clear()
-
-    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
-        """Draw the random numbers of the next choices; see :meth:`Chooser.draw_ahead`."""
-        if not self.is_random:
-            return None
-        self._drop_others(rows)
-        self._ahead += [self._draw(rows) for _ in range(steps - len(self._ahead))]
-        return torch.stack(self._ahead[:steps]).numpy()
-
-    def used(self, steps: int) -> None:
-        """Record that the numbers were used; see :meth:`Chooser.used`."""
-        del self._ahead[:steps]
-
-    def forget(self) -> None:
-        """Drop the numbers that were drawn ahead; see :meth:`Chooser.forget`."""
-        self._ahead.clear()
-
-
-class ClockChooser(DrawsAhead, Chooser):
+class ClockChooser(Chooser):
     """Draws actions from the categorical distribution whose logits a module computes.
 
     The random numbers are those that the policy itself would draw, from the same stream: torch draws from a categorical

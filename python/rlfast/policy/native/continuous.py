@@ -15,7 +15,7 @@ from torch.distributions import Distribution
 from rlfast._core import Network, SchemaMismatch
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
-from rlfast.policy.native.choosers import Chooser, DrawsAhead, drawing_facts, row_of
+from rlfast.policy.native.choosers import Chooser, drawing_facts, row_of
 from rlfast.policy.native.layers import Layers
 from rlfast.utils.runtime.native import NotNativeError
 
@@ -58,7 +58,7 @@ class ContinuousChooser(Chooser):
         return outputs[0]
 
 
-class NormalChooser(DrawsAhead, ContinuousChooser):
+class NormalChooser(ContinuousChooser):
     """Draws actions from normal distributions, with the numbers that the policy itself would draw from its stream.
 
     :param policy: the policy, whose actor computes means and standard deviations. It draws unless

@@ -20,6 +20,7 @@ with needed_by("rlfast.utils.arguments"):
     from annotated_types import Ge, Gt, Interval, Le, Lt
 
 PositiveInt: TypeAlias = Annotated[int, Ge(1)]
+TwoOrMore: TypeAlias = Annotated[int, Ge(2)]
 NonNegativeInt: TypeAlias = Annotated[int, Ge(0)]
 PositiveFloat: TypeAlias = Annotated[float, Gt(0)]
 NonNegativeFloat: TypeAlias = Annotated[float, Ge(0)]
