@@ -101,7 +101,7 @@ def _config(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
 
     :raises ValueError: if they contradict each other.
     """
-    from rlfast.experiment.config import find_here
+    from rlfast.experiment.config.outside import find_here
 
     env = _with_version(given.get("env", algorithm.config().env))
     config = replace(algorithm.preset(env), **given | {"env": env})

@@ -19,7 +19,8 @@ from rlfast.data.plain_data import summary
 from rlfast.env import VectorEnvNormObs
 from rlfast.experiment.build import build, explore_in_tests, on_this_machine
 from rlfast.experiment.checkpoint import load_normalization, load_policy, load_wrappers
-from rlfast.experiment.config import check_outside, stream_seed
+from rlfast.experiment.config import stream_seed
+from rlfast.experiment.config.outside import check_outside
 from rlfast.experiment.declaration import read_declaration
 from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config
 from rlfast.policy import ActingPolicy

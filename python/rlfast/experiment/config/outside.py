@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from rlfast.experiment.config.base import RunConfig
+    from rlfast.experiment.config import RunConfig
 
 IN_MEMORY = ("ram", "lz4", "zstd")
 """The values of ``storage`` that are no folder."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from rlfast.data import ReplayBuffer
-    from rlfast.experiment.config import RunConfig
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -42,7 +41,7 @@ class NetworkBase:
 
     def __init__(
         self,
-        config: RunConfig,
+        config: Any,
         title: str,
         obs_space: gym.Space[Any],
         act_space: gym.Space[Any],
@@ -59,7 +58,7 @@ class NetworkBase:
 
     def _refuse_setting(self, flag: str) -> None:
         if self._chosen(flag):
-            raise ValueError(f"--{flag} cannot be had with {self._title}: leave it out")
+            raise ValueError(f"{self._title} does not support --{flag}: leave it out")
 
     def _space_error(self, what: str, space: gym.Space[Any]) -> ValueError:
         return ValueError(f"{self._title} needs {what}, and those of {self.config.env} are {space}")

@@ -27,28 +27,24 @@ class DiscreteNetworks(NetworkBase):
             raise self._space_error("discrete actions", self._act_space)
         return int(self._act_space.n)
 
-    def action_values(
-        self,
-        *,
-        atoms: int = 1,
-        softmax: bool = False,
-        linear_layer: Callable[[int, int], nn.Module] = nn.Linear,
-    ) -> nn.Module:
+    def action_values(self, *, linear_layer: Callable[[int, int], nn.Module] = nn.Linear) -> nn.Module:
         """Returns a network for values of discrete actions, ``(obs, state) -> ([B, actions], state)``.
 
-        It is dueling, or has layers that are normalized, by settings.
+        Settings decide whether it is dueling and whether its layers are normalized. With a setting ``num_atoms``, it
+        gives probabilities of values ``[B, actions, num_atoms]``; with ``num_quantiles``, ``[B, actions,
+        num_quantiles]``.
 
-        :param atoms: number of outputs for each action; more than 1 gives ``[B, actions, atoms]``.
-        :param softmax: whether the outputs of an action are probabilities.
         :param linear_layer: makes the layers of the streams, or all layers without streams.
         :raises ValueError: if actions are not discrete, or a recurrent network should have atoms or be normalized.
         """
         actions, dueling = self.actions, self._chosen("dueling")
+        softmax = self._chosen("num_atoms", 0) > 0
+        atoms = self._chosen("num_atoms" if softmax else "num_quantiles", 1)
         norm_layer = nn.LayerNorm if self._chosen("layer_norm") else None
         if norm_layer is not None and self.config.recurrent:
-            raise ValueError("--layer-norm and --recurrent cannot be had together: say --no-layer-norm")
+            raise ValueError("--layer-norm and --recurrent exclude each other: add --no-layer-norm")
         if atoms > 1 and self.config.recurrent:
-            raise ValueError(f"--recurrent cannot be had with {self._title}: leave it out")
+            raise ValueError(f"{self._title} does not support --recurrent: leave it out")
         stream: dict[str, Any] = {"hidden_sizes": self.config.hidden_sizes[-1:], "linear_layer": linear_layer}
         return self._over_encoder(
             lambda size: (
@@ -90,16 +86,21 @@ class DiscreteNetworks(NetworkBase):
         """
         return self._choices(discrete.Critic, last_size=self.actions)
 
-    def quantiles(self, head_sizes: Sequence[int], *, cosines: int) -> nn.Module:
-        """Returns a network of quantiles of the returns of discrete actions, at levels that it draws.
+    def quantiles(
+        self,
+        head_sizes: Sequence[int],
+        *,
+        cosines: int,
+        kind: type[nn.Module] = discrete.ImplicitQuantileNetwork,
+    ) -> nn.Module:
+        """Returns a network of quantiles of the returns of discrete actions.
 
         :param head_sizes: sizes of the hidden layers above the embedding of levels.
         :param cosines: number of cosines of that embedding.
+        :param kind: the class of the network. Default: one that draws the levels itself.
         :raises ValueError: see :meth:`actions` and :meth:`features`.
         """
-        return self._choices(
-            discrete.ImplicitQuantileNetwork, action_shape=self.actions, hidden_sizes=head_sizes, num_cosines=cosines
-        )
+        return self._choices(kind, action_shape=self.actions, hidden_sizes=head_sizes, num_cosines=cosines)
 
     def _choices(self, head: Callable[..., nn.Module], **options: Any) -> nn.Module:
         """Returns a head on features."""

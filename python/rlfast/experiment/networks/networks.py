@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from gymnasium import spaces
@@ -23,7 +23,6 @@ from rlfast.utils.optim import adam
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlfast.experiment.config import TemperatureConfig
     from rlfast.policy import Alpha, BasePolicy
     from rlfast.policy.rollout import TDistFn
     from rlfast.utils.optim import OptimizerFactory
@@ -75,7 +74,8 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
 
     def alpha(self) -> Alpha:
         """Returns the temperature of the settings, for continuous actions."""
-        return cast("TemperatureConfig", self.config).make_alpha(-float(self.action_size))
+        made: Alpha = self.config.make_alpha(-float(self.action_size))
+        return made
 
     def two(self, critic: Callable[[], nn.Module]) -> dict[str, Any]:
         """Returns two critics and their optimizers, by the names that policies have for them.
