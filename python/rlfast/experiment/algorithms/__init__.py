@@ -13,9 +13,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import Presets, RunConfig
 from rlfast.experiment.config.presets import ALE
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import BasePolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,14 @@ class Algorithm:
     def presets(self) -> dict[str, RunConfig]:
         """All settings that are known to work, by environment."""
         return {env: self.config(**values) for env, values in self.values.items()}
+
+    def build(self, networks: Networks) -> BasePolicy:
+        """Makes the policy.
+
+        :param networks: makes the networks and optimizers of a run with settings of this algorithm.
+        """
+        policy: BasePolicy = networks.config.build(networks)
+        return policy
 
     def preset(self, env: str) -> RunConfig:
         """Returns settings that are known to work for an environment, or the defaults for other environments.
