@@ -37,7 +37,7 @@ class Leaf:
     shape: tuple[int, ...]
     reshape: bool = False
 
-    def rows(self, value: Any, envs: int) -> NDArray[Any]:
+    def rows(self, value: object, envs: int) -> NDArray[Any]:
         """Converts a value to ``[envs, *shape]``, with the casts and the broadcasting of an assignment in NumPy."""
         shape = (envs, *self.shape)
         array = np.asarray(value)
@@ -109,7 +109,7 @@ class Columns:
         self.engine.restore(snapshot)
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, obs: Obs, obs_next: Obs, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
+    def add(self, obs: Obs, obs_next: Obs, actions: object, rewards: Any, dones: Any, timeouts: Any) -> bool:
         """Adds one row for each environment.
 
         :param obs: observations ``[envs, ...]``, or a dict of them.

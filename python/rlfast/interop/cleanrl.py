@@ -212,7 +212,7 @@ class PrioritizedReplayBuffer:
         """The number of rows, including those that cannot be drawn yet."""
         return len(self._columns.engine)
 
-    def add(self, obs: Any, action: Any, reward: Any, next_obs: Any, done: Any) -> None:
+    def add(self, obs: object, action: object, reward: object, next_obs: object, done: object) -> None:
         """Adds one transition. All arguments have an environment axis of length 1.
 
         :param obs: the observation.

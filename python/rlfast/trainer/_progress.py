@@ -127,7 +127,7 @@ class Progress:
         return self.train_collector, self.test_collector
 
 
-def _state_of_part(part: Any) -> Any:
+def _state_of_part(part: object) -> Any:
     """Returns the state of a collector or logger; None if its class has no ``state_dict``."""
     return part.state_dict() if hasattr(part, "state_dict") else None
 

@@ -96,7 +96,7 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
         self._forget_episodes()
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]) -> None:
+    def add(self, obs: object, next_obs: object, action: object, reward: object, done: Any, infos: list[dict[str, Any]]) -> None:
         """Adds one transition of each environment; see :meth:`ReplayBuffer.add`."""
         pos = self.pos
         super().add(obs, next_obs, action, reward, done, infos)

@@ -75,12 +75,12 @@ def from_tensordict(tensordict: TensorDict) -> Batch:
     return Batch(fields | arrays)
 
 
-def column(array: Any) -> torch.Tensor:
+def column(array: object) -> torch.Tensor:
     """Converts an array ``[B]`` to a tensor ``[B, 1]``, the shape of rewards and flags in TorchRL."""
     return torch.from_numpy(np.asarray(array))[..., None]
 
 
-def tensors_of(value: Any) -> Any:
+def tensors_of(value: object) -> Any:
     """Converts nested arrays to nested tensors.
 
     :raises TypeError: an array holds Python objects.
