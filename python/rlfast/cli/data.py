@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
 _COMMANDS = {
     "gather": "play the policy of a run, and write what it did to a file",
     "info": "describe data: transitions, episodes, returns",
@@ -102,13 +104,13 @@ def _info(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _columns(column: Any) -> str:
+def _columns(column: NDArray[Any] | dict[str, Any]) -> str:
     if isinstance(column, dict):
         return ", ".join(f"{key}: {_columns(inner)}" for key, inner in column.items())
     return f"{column.dtype} {[*column.shape[1:]]}"
 
 
-def _described(returns: Any) -> str:
+def _described(returns: NDArray[Any]) -> str:
     if not len(returns):
         return "no episode"
     spread = f"{returns.mean():.2f} ± {returns.std():.2f} (from {returns.min():g} to {returns.max():g})"

@@ -186,7 +186,7 @@ def parts_of(
 
 
 def before_collect(
-    config: RunConfig, policy: BasePolicy, buffer: Any, learning_rates: LearningRates, _: int, env_step: int
+    config: RunConfig, policy: BasePolicy, buffer: object, learning_rates: LearningRates, _: int, env_step: int
 ) -> None:
     """Sets what changes in the course of a run: the function of :attr:`Parts.before_collect`, once the other arguments
     are bound.

@@ -132,7 +132,7 @@ def _state_of_part(part: object) -> Any:
     return part.state_dict() if hasattr(part, "state_dict") else None
 
 
-def _check_number(name: str, value: Any, like: Any) -> None:
+def _check_number(name: str, value: Any, like: object) -> None:
     """Checks that a number is of the kind of ``like``, the present value: a flag, an integer, or a float of any value.
 
     :raises ValueError: it is of another kind, or an integer that is too large.

@@ -325,7 +325,7 @@ class RunConfig(ScalingConfig):
         """
         return networks.policy(model=networks.action_values(), optim=networks.optim())
 
-    def set_schedules(self, policy: Any, env_step: int) -> None:
+    def set_schedules(self, policy: object, env_step: int) -> None:
         """Sets the values of a policy that change with the environment steps, but for its learning rates.
 
         :param policy: the policy.

@@ -78,7 +78,7 @@ class NetworkBase:
         units = self.config.hidden_sizes[-1]
         return Recurrent(1, size, outputs, hidden_layer_size=units, **options)
 
-    def _body(self, size: Any, **options: Any) -> nn.Module:
+    def _body(self, size: object, **options: Any) -> nn.Module:
         """Returns a network of features for an actor's head."""
         if self.config.recurrent:
             return self._recurrent(size, self.config.hidden_sizes[-1])

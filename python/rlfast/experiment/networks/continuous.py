@@ -64,7 +64,7 @@ class ContinuousNetworks(NetworkBase):
         usual = {"conditioned_sigma": True, "log_std": 0.0, "bounded": False}
         conditioned_sigma, log_std, bounded = (chosen.get(name, self._chosen(name, usual[name])) for name in usual)
 
-        def head(size: Any) -> nn.Module:
+        def head(size: object) -> nn.Module:
             body = self._body(size, linear_layer=linear_layer)
             actor = continuous.ActorProb(body, shape, unbounded=not bounded, conditioned_sigma=conditioned_sigma)
             if not conditioned_sigma:

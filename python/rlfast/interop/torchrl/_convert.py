@@ -100,7 +100,7 @@ def array_of(tensor: torch.Tensor) -> Any:
     return tensor.numpy() if plain else tensor.numpy(force=True)
 
 
-def arrays_of(value: Any) -> Any:
+def arrays_of(value: torch.Tensor | TensorDict) -> Any:
     """Converts nested tensors to nested arrays."""
     if isinstance(value, torch.Tensor):
         return array_of(value)
