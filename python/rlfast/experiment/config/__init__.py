@@ -187,8 +187,13 @@ def flag(name: str) -> str:
 
 
 @settings()
-class ScalingConfig:
-    """The settings of runs that are spread over several processes; see :mod:`rlfast.distributed`."""
+class RunConfig:
+    """The settings of every run. Annotations define the values that a field accepts."""
+
+    policy: ClassVar[str]
+    """The name of the policy in :mod:`rlfast.policy`, of a run with an algorithm."""
+    policy_settings: ClassVar[tuple[Setting, ...]] = ()
+    """Those of its settings that are fields, by the names of its constructor."""
 
     ray: str | None = None
     """Spreads the run over a Ray cluster: its address, HOST:PORT; auto, for the one that runs on this machine, or else
@@ -206,23 +211,6 @@ class ScalingConfig:
     insert_ahead: PositiveInt | None = None
     """Environment steps that collectors may be ahead of learning, with --ray. Default: three times the chunk_steps of
     all collectors, and at least twice collect_steps."""
-
-    def _check_scaling(self) -> None:
-        several = {name: getattr(self, name) for name in ("collectors", "shards", "learners")}
-        named = ", ".join(f"--{name} {number}" for name, number in several.items() if number > 1)
-        if self.ray is None and named:
-            raise ValueError(f"{named} spreads a run over processes, and --ray says where they are: --ray auto")
-
-
-@settings()
-class RunConfig(ScalingConfig):
-    """The settings of every run. Annotations define the values that a field accepts."""
-
-    policy: ClassVar[str]
-    """The name of the policy in :mod:`rlfast.policy`, of a run with an algorithm."""
-    policy_settings: ClassVar[tuple[Setting, ...]] = ()
-    """Those of its settings that are fields, by the names of its constructor."""
-
     env: str = "CartPole-v1"
     """Id of the Gymnasium environment. One of your own: MODULE:ID, where importing MODULE registers ID."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -301,7 +289,10 @@ class RunConfig(ScalingConfig):
         for one in fields(self):
             value = validate(flag(one.name), getattr(self, one.name), hints[one.name])
             object.__setattr__(self, one.name, value)
-        self._check_scaling()
+        several = {name: getattr(self, name) for name in ("collectors", "shards", "learners")}
+        named = ", ".join(f"--{name} {number}" for name, number in several.items() if number > 1)
+        if self.ray is None and named:
+            raise ValueError(f"{named} spreads a run over processes, and --ray says where they are: --ray auto")
         if self.require_stop_return and self.stop_return is None:
             raise ValueError("--require-stop-return needs a --stop-return")
         if self.recurrent and not self.hidden_sizes:
