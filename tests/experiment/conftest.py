@@ -7,6 +7,16 @@ import pytest
 from rlfast.experiment import DQNConfig
 
 
+def no_room(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Makes a function, such as one that writes a file, fail as it does on a full disk."""
+    return lambda where: monkeypatch.setattr(where, no_room)
+
+
 @pytest.fixture
 def tiny(run_dir):
     def make(**changes):

@@ -72,7 +72,7 @@ def made(name, space):
     algorithm = ALGORITHMS[name]
     config = algorithm.config(env="Own-v0", hidden_sizes=(8,))
     try:
-        policy = algorithm.build(Networks(config, algorithm.title, SEEN, space))
+        policy = config.build(Networks(config, algorithm.title, SEEN, space))
     except (TypeError, ValueError):
         return None
     policy.seed(0)

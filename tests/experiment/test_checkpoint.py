@@ -26,7 +26,6 @@ from rlfast.data import (
 from rlfast.data.plain_data import pack
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
 from rlfast.experiment.checkpoint import (
-    _buffers_of,
     _check_optimizers,
     load_checkpoint,
     load_policy,
@@ -381,7 +380,10 @@ def test_networks_may_share_their_layers(folders, saved):
         ({"kind": DQNPolicy}, "is of a Normalising, not of a DQNPolicy"),
         ({"sizes": (16,)}, r"another network: model.* is \(8, 4\) there and \(16, 4\) here"),
         ({"sizes": (8, 8)}, "another network: only one of the two has model"),
-        ({"num_envs": 3}, "holds a VectorReplayBuffer of .* this trainer has a VectorReplayBuffer"),
+        (
+            {"num_envs": 3},
+            r"snapshot holds a VectorReplayBuffer of \[30, 30\] rows, this trainer has a .* of \[20, 20, 20\] rows",
+        ),
         ({"buffer": prioritized}, "is not a PrioritizedVectorReplayBuffer"),
     ],
 )
@@ -467,8 +469,10 @@ def test_a_policy_alone_is_as_it_was(saved):
 
 def test_what_is_no_checkpoint(folders, saved):
     trainer = off_policy(folders / "resumed")
-    with pytest.raises(FileNotFoundError, match="nothing holds no checkpoint"):
-        load_checkpoint(folders / "nothing", trainer)
+    (folders / "file").write_text("")
+    for name in ("nothing", "file"):
+        with pytest.raises(FileNotFoundError, match=f"{name} holds no checkpoint"):
+            load_checkpoint(folders / name, trainer)
     head = saved / "checkpoint.json"
     head.write_text(head.read_text().replace('"version": 4', '"version": 99'))
     with pytest.raises(ValueError, match="a checkpoint of version 99: this rlfast reads version 4"):
@@ -503,24 +507,26 @@ def test_nothing_in_a_checkpoint_is_pickled(saved):
         assert path.suffix in (".json", ".safetensors", ".snapshot")
 
 
-def test_the_old_checkpoint_is_replaced_as_a_whole(folders, saved, monkeypatch):
+def test_the_old_checkpoint_is_replaced_as_a_whole(folders, saved, monkeypatch, full_disk):
     trainer = off_policy(folders / "resumed")
     load_checkpoint(saved, trainer)
     before = trainer.env_step
     trainer.run()
 
-    def full(*_args, **_kwargs):
-        raise OSError(28, "No space left on device")
-
-    for where in ("rlfast.experiment.checkpoint._write", "rlfast.data.buffer.io.snapshot.save"):
-        with monkeypatch.context() as patch:
-            patch.setattr(where, full)
-            with pytest.raises(OSError, match="No space left"):
-                save_checkpoint(saved, trainer)
+    for where in (
+        "rlfast.experiment.checkpoint._write",
+        "rlfast.data.buffer.io.snapshot.save",
+        "pathlib.Path.mkdir",
+    ):
+        full_disk(where)
+        with pytest.raises(OSError, match="No space left"):
+            save_checkpoint(saved, trainer)
+        monkeypatch.undo()
+        assert names_in(folders) == ["checkpoint", "resumed", "stopped", "straight"]
         assert load_policy(saved, policy())["env_step"] == before
     save_checkpoint(saved, trainer)
     assert load_policy(saved, policy())["env_step"] == trainer.env_step > before
-    assert sorted(path.name for path in folders.iterdir()) == ["checkpoint", "resumed", "stopped", "straight"]
+    assert names_in(folders) == ["checkpoint", "resumed", "stopped", "straight"]
 
 
 def test_between_the_two_renames_the_old_one_is_found(folders, saved):
@@ -633,24 +639,6 @@ def test_the_folders_above_are_made(tmp_path):
     assert names_in(tmp_path / "a" / "b") == ["checkpoint"]
 
 
-def test_a_disk_without_room_for_a_folder(folders, saved, monkeypatch):
-    trainer = off_policy(folders / "resumed")
-
-    def full(*_args, **_kwargs):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.mkdir", full)
-        with pytest.raises(OSError, match="No space left"):
-            save_checkpoint(saved, trainer)
-    with monkeypatch.context() as patch:
-        patch.setattr("rlfast.data.buffer.io.snapshot.save", full)
-        with pytest.raises(OSError, match="No space left"):
-            save_checkpoint(saved, trainer)
-    assert names_in(folders) == ["checkpoint", "resumed", "stopped", "straight"]
-    assert load_policy(saved, policy())["env_step"] > 0
-
-
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere folders cannot be synchronized")
 def test_all_is_on_disk_before_it_takes_the_place_of_the_old_one(folders, saved, monkeypatch):
     """After a power failure a name may lead to a file whose contents never came to the disk."""
@@ -737,12 +725,6 @@ def test_a_head_that_is_nothing_of_the_kind(folders, saved, content):
     assert refusal(saved, off_policy(folders / "resumed")).startswith(f"{saved / 'checkpoint.json'} is damaged: ")
 
 
-def test_a_file_in_place_of_the_folder(folders):
-    (folders / "checkpoint").write_text("")
-    with pytest.raises(FileNotFoundError, match="checkpoint holds no checkpoint"):
-        load_policy(folders / "checkpoint", policy())
-
-
 def test_what_is_damaged_is_named(folders, saved):
     trainer = off_policy(folders / "resumed")
     whole = (saved / "policy.safetensors").read_bytes()
@@ -782,23 +764,21 @@ def test_other_networks_are_told_apart_by_a_few_names(folders, saved):
     assert refusal(saved, other) == expected
 
 
-def test_weights_of_another_precision(folders, saved):
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (torch.Tensor.double, "{saved} is of another network: {name} is float64 (8, 4) there and float32 (8, 4) here"),
+        (
+            lambda weight: weight.index_fill(0, torch.tensor([3]), torch.nan),
+            "{name} of {saved} holds NaN: training has diverged, or something else wrote it",
+        ),
+    ],
+)
+def test_wrong_weights_are_named(folders, saved, harm, message):
     weights = tensors_file.load((saved / "policy.safetensors").read_bytes())
     name = next(name for name, value in weights.items() if value.shape == (8, 4))
-    seal(saved, "policy.safetensors", tensors_file.save({**weights, name: weights[name].double()}))
-    trainer = off_policy(folders / "resumed")
-    wanted = f"{saved} is of another network: {name} is float64 (8, 4) there and float32 (8, 4) here"
-    assert refusal(saved, trainer) == wanted
-
-
-def test_weights_that_hold_nan(folders, saved):
-    weights = tensors_file.load((saved / "policy.safetensors").read_bytes())
-    name = next(name for name, value in weights.items() if value.shape == (8, 4))
-    weights[name][3, 2] = torch.nan
-    seal(saved, "policy.safetensors", tensors_file.save(weights))
-    trainer = off_policy(folders / "resumed")
-    wanted = f"{name} of {saved} holds NaN: training has diverged, or something else wrote it"
-    assert refusal(saved, trainer) == wanted
+    seal(saved, "policy.safetensors", tensors_file.save({**weights, name: harm(weights[name])}))
+    assert refusal(saved, off_policy(folders / "resumed")) == message.format(saved=saved, name=name)
 
 
 def test_weights_that_hold_nan_are_not_saved(folders, saved):
@@ -961,12 +941,6 @@ def test_a_policy_alone_is_put_back_after_an_interrupt(saved, monkeypatch):
     assert repr(pack(dict(other.state_dict()))) == repr(before)
 
 
-def test_another_buffer_is_refused_with_both_described(folders, saved):
-    wanted = f"{saved / 'buffer.snapshot'} holds a VectorReplayBuffer of [30, 30] rows, this trainer has a "
-    told = refusal(saved, off_policy(folders / "resumed", num_envs=3))
-    assert told == wanted + "VectorReplayBuffer of [20, 20, 20] rows"
-
-
 class Elsewhere(VectorReplayBuffer):
     """A buffer that restores itself, as one whose rows are in other processes does."""
 
@@ -980,16 +954,3 @@ def test_a_buffer_may_restore_itself(folders, saved):
     assert load_checkpoint(saved, trainer) == []
     assert trainer.train_collector.buffer.restored == [saved / "buffer.snapshot", "now"]
     assert len(trainer.train_collector.buffer) == 0
-
-
-def test_every_buffer_has_one_file():
-    ours, given = ReplayBuffer(3), ReplayBuffer(4)
-
-    def names(collected, learned_from):
-        collector = None if collected is None else SimpleNamespace(buffer=collected)
-        return _buffers_of(SimpleNamespace(train_collector=collector, buffer=learned_from))
-
-    assert names(ours, None) == names(ours, ours) == {"buffer.snapshot": ours}
-    assert names(None, given) == {"buffer.snapshot": given}
-    assert names(ours, given) == {"buffer.snapshot": ours, "given_buffer.snapshot": given}
-    assert names(None, None) == {}

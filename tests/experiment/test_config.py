@@ -92,7 +92,7 @@ def test_defaults_are_class_attributes():
 
 @pytest.mark.parametrize("name", ["ppo", "a2c", "gail"])
 def test_an_actor_with_a_hidden_state_shares_no_features(name):
-    with pytest.raises(ValueError, match=r"^--shared-features cannot be had with --recurrent"):
+    with pytest.raises(ValueError, match=r"^--shared-features excludes --recurrent"):
         ALGORITHMS[name].config(shared_features=True, recurrent=True)
 
 

@@ -3,7 +3,6 @@ import pytest
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.config import ExplorationConfig
-from rlfast.experiment.schedules import apply_schedules
 
 
 @pytest.mark.parametrize(
@@ -12,6 +11,6 @@ from rlfast.experiment.schedules import apply_schedules
 def test_exploration_follows_its_schedule(name):
     config = ALGORITHMS[name].config(eps_start=1.0, eps_end=0.0, eps_steps=100)
     parts = build(config)
-    apply_schedules(config, parts.policy, 25)
+    config.set_schedules(parts.policy, 25)
     assert parts.policy.eps == 0.75
     parts.close()

@@ -228,7 +228,7 @@ def test_actors_have_the_form_that_settings_say(name):
         config = ALGORITHMS[name].config(**said)
         networks = Networks(config, name, gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-1, 1, (2,)))
         with torch.no_grad():
-            return ALGORITHMS[name].build(networks).actor(observations)[0]
+            return config.build(networks).actor(observations)[0]
 
     means, deviations = outputs()
     assert means.abs().max() > 1

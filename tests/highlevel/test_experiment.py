@@ -402,7 +402,7 @@ def test_a_folder_is_deleted_only_for_a_run_that_can_begin(config, sampling, car
 def test_the_layer_is_thin():
     files = [*Path(highlevel.__file__).parent.rglob("*.py")]
     assert len(files) > 25
-    assert sum(lines_of_code(file.read_text()) for file in files) <= 2_200  # 125 of them describe experiments as JSON
+    assert sum(lines_of_code(file.read_text()) for file in files) <= 2_275  # 125 of them describe experiments as JSON
 
 
 def lines_of_code(text):

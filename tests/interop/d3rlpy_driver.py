@@ -3,22 +3,17 @@
 ``python d3rlpy_driver.py`` runs every ``check_*`` and writes the errors by name as JSON to standard output.
 """
 
-import contextlib
 import dataclasses
 import io
-import json
 import os
-import re
-import sys
 import tempfile
-import traceback
 import warnings
-from pathlib import Path
 
 import d3rlpy
 import gymnasium
 import numpy as np
 from d3rlpy import dataset as host
+from driving import follow_page, raises, run_checks
 
 from rlfast.data import ReplayBuffer as Plain
 from rlfast.interop.d3rlpy import ReplayBuffer
@@ -239,15 +234,7 @@ def check_steps_are_copied():
         action += 1
     same_transitions(*pair)
     for buffer in pair:
-        raises_value_error(buffer.append, np.zeros(3, np.float32), action, 1.0)
-
-
-def raises_value_error(call, *args):
-    try:
-        call(*args)
-    except ValueError:
-        return
-    raise AssertionError("no ValueError")
+        raises(ValueError, "", lambda buffer=buffer: buffer.append(np.zeros(3, np.float32), action, 1.0))
 
 
 def check_writing_at_termination():
@@ -323,26 +310,8 @@ def check_what_minaris_collector_writes():
 
 
 def check_migration_page():
-    page = Path(__file__).parents[2] / "docs" / "migration" / "d3rlpy.md"
-    (block,) = re.findall(r'^```python title="[^"]*"\n(.*?)^```', page.read_text(), re.DOTALL | re.MULTILINE)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
-    wanted = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
-    assert wanted
-    assert printed.getvalue().splitlines()[-len(wanted) :] == wanted
-
-
-def main():
-    failed = {}
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            try:
-                check()
-            except Exception:
-                failed[name] = traceback.format_exc()
-    json.dump({"version": d3rlpy.__version__, "failed": failed}, sys.stdout)
+    follow_page("d3rlpy")
 
 
 if __name__ == "__main__":
-    main()
+    run_checks(globals(), d3rlpy.__version__)

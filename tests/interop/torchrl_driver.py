@@ -3,19 +3,14 @@
 ``python torchrl_driver.py`` runs every ``check_*`` and writes the errors by name as JSON to standard output.
 """
 
-import contextlib
-import io
-import json
 import pickle
-import re
-import sys
 import tempfile
-import traceback
 from pathlib import Path
 
 import numpy as np
 import torch
 import torchrl
+from driving import follow_page, raises, run_checks
 from tensordict import NonTensorData, TensorDict
 from torchrl.data import (
     LazyTensorStorage,
@@ -75,16 +70,6 @@ def same(one, other):
     for key in keys:
         assert one[key].dtype == other[key].dtype, key
         assert torch.equal(one[key], other[key]), key
-
-
-def raises(kind, text, call):
-    try:
-        call()
-    except kind as error:
-        said = str(error)
-    else:
-        said = "nothing was raised"
-    assert text in said, said
 
 
 def check_storage_gives_back_what_it_got():
@@ -449,27 +434,9 @@ def check_batches_become_tensordicts():
 
 
 def check_migration_page():
-    page = Path(__file__).parents[2] / "docs" / "migration" / "torchrl.md"
-    (block,) = re.findall(r'^```python title="[^"]*"\n(.*?)^```', page.read_text(), re.DOTALL | re.MULTILINE)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
-    wanted = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
-    assert wanted
-    assert printed.getvalue().splitlines()[-len(wanted) :] == wanted
-
-
-def main():
-    torch.set_num_threads(1)
-    failed = {}
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            try:
-                check()
-            except Exception:
-                failed[name] = traceback.format_exc()
-    json.dump({"version": torchrl.__version__, "failed": failed}, sys.stdout)
+    follow_page("torchrl")
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    run_checks(globals(), torchrl.__version__)

@@ -1,5 +1,4 @@
 import sys
-from dataclasses import replace
 
 import gymnasium as gym
 import pytest
@@ -7,8 +6,6 @@ import torch
 
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
-from rlfast.experiment import ALGORITHMS
-from rlfast.experiment.run import train
 from rlfast.policy import DDPGPolicy
 from rlfast.trainer import OffpolicyTrainer
 from rlfast.utils.net.common import Net
@@ -52,15 +49,3 @@ def test_it_solves_pendulum(seed):
     info = trainer.run()
     sys.stdout.write(f"{info}\n")
     assert info.best_reward >= -200
-
-
-@pytest.mark.learning
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(3))
-def test_the_preset_solves_pendulum(seed, run_dir):
-    preset = ALGORITHMS["ddpg"].preset("Pendulum-v1")
-    result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))
-    sys.stdout.write(result.summary() + "\n")
-    assert preset.stop_return == -200.0
-    assert result.reached
-    assert len(result.test.returns) == 20

@@ -11,7 +11,6 @@ from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
 from rlfast.policy import TrainingStats
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
-from rlfast.trainer._params import Hooks
 from scripted import Scripted
 
 
@@ -82,22 +81,14 @@ def test_a_loop_that_was_left_starts_anew_or_goes_on_as_asked(arguments):
     assert next(OffpolicyTrainer(**given)).epoch == 1
 
 
-def test_a_loop_that_was_stopped_goes_on(arguments):
-    _, given = arguments(train_fn=lambda epoch, step: step == 28 and trainer.stop())
+@pytest.mark.parametrize(("hook", "at"), [("train_fn", (2, 28)), ("test_fn", (1, 20))])
+def test_a_loop_that_was_stopped_goes_on(arguments, hook, at):
+    _, given = arguments(**{hook: lambda *where: where == at and trainer.stop()})
     trainer = OffpolicyTrainer(**given)
     assert [epoch.epoch for epoch in trainer] == [1]
-    assert trainer.env_step == 32  # the collect before which it was asked is made, and no more
-    given["train_fn"] = trainer.train_fn = None
+    assert trainer.env_step == {28: 32, 20: 20}[at[1]]  # the collect before which it was asked is made, and no more
     assert [epoch.epoch for epoch in trainer] == [2, 3]
     assert (trainer.env_step, trainer.train_collector.collect_step) == (60, 60)
-
-
-def test_an_epoch_that_was_stopped_before_its_first_step_is_not_skipped(arguments):
-    _, given = arguments(test_fn=lambda epoch, _: epoch == 1 and trainer.stop())
-    trainer = OffpolicyTrainer(**given)
-    assert [epoch.epoch for epoch in trainer] == [1]
-    assert [epoch.epoch for epoch in trainer] == [2, 3]
-    assert trainer.env_step == 60
 
 
 def test_whether_it_runs_can_be_asked(arguments):
@@ -181,15 +172,9 @@ def test_where_nothing_can_be_tested_in_training_it_is_off(arguments, why):
     else:
         parts.train_collector.policy = type(parts.policy)()
     trainer = OffpolicyTrainer(**given)
-    assert trainer.run().train_step == 20
-    assert trainer.test_in_train is False
-
-
-def test_no_tests_without_a_test_collector(arguments):
-    _, given = arguments(test_collector=None, episode_per_test=None)
-    epochs = list(OffpolicyTrainer(**given))
-    assert all(epoch.test_collect_stat is None for epoch in epochs)
-    assert epochs[-1].info_stat.test_step == 0
+    (epoch,) = trainer
+    assert (epoch.info_stat.train_step, trainer.test_in_train) == (20, False)
+    assert (epoch.test_collect_stat is None) is (why == "no tests")
 
 
 @pytest.mark.pitfall("F9")
@@ -211,6 +196,7 @@ def test_counters_go_on_where_the_log_ends(arguments):
     assert [epoch.epoch for epoch in epochs] == [4, 5]
     assert (trainer.env_step, trainer.gradient_step) == (100, 50)
     assert [step for step, _ in parts.logger.of("log_test_data")] == [60, 80, 100]
+    assert (trainer.start_epoch, trainer.best_epoch) == (3, 3)
 
 
 def test_agents_are_weighed_by_the_reward_metric(arguments):
@@ -266,27 +252,6 @@ def test_a_collector_that_does_not_tell_its_environments_is_asked_for_the_steps_
     trainer = OffpolicyTrainer(**given)
     trainer.run()
     assert (trainer.env_step, asked) == (7, [4, 3])
-
-
-def test_results_are_printed_and_shown_when_asked_for(arguments, capsys, monkeypatch):
-    monkeypatch.setattr("rlfast.utils.progress_bar._is_terminal", lambda: True)
-    _, given = arguments(verbose=True, show_progress=True, max_epoch=1)
-    OffpolicyTrainer(**given).run()
-    shown = capsys.readouterr()
-    assert shown.out == "Epoch #1: test_reward: 1.000000 ± 0.000000, best_reward: 1.000000 ± 0.000000 in #0\n"
-    for figure in (
-        "20/20",
-        "return=5",
-        "len=5",
-        "test=1",
-        "loss=",
-        "updates/s=",
-        "step/s",
-        "collect=",
-        "sample=",
-        "learn=",
-    ):
-        assert figure in shown.err
 
 
 def test_a_buffer_is_prepared_once(arguments):
@@ -360,14 +325,6 @@ def test_the_spread_of_the_best_test_is_kept(arguments):
     told = [(epoch.info_stat.best_reward, epoch.info_stat.best_reward_std, trainer.best_epoch) for epoch in trainer]
     assert told == [(6.0, 2.0, 1), (35.0, 15.0, 2)]
     assert trainer.stop_fn_flag
-
-
-def test_the_best_is_looked_for_from_where_a_log_ends(arguments):
-    parts, given = arguments(resume_from_log=True, max_epoch=4)
-    parts.logger.restore_data = lambda: (3, 60, 30)
-    trainer = OffpolicyTrainer(**given)
-    trainer.run()
-    assert (trainer.start_epoch, trainer.best_epoch, trainer.epoch) == (3, 3, 4)
 
 
 def test_what_a_progress_bar_is_told(arguments, monkeypatch):
@@ -528,70 +485,16 @@ def test_a_hook_that_is_empty_and_can_be_called_is_called(arguments):
     assert len(hook) == 5
 
 
-@pytest.mark.parametrize("name", Hooks.__annotations__)
-def test_a_hook_that_cannot_be_called_is_told(arguments, name):
-    _, given = arguments(**{name: 5})
-    with pytest.raises(TypeError, match=f"^{name} must be a function or None, got 5$"):
-        OffpolicyTrainer(**given)
-
-
 def test_an_old_name_warns_where_it_is_used(arguments):
-    _, given = arguments(max_epoch=1)
+    parts, given = arguments(max_epoch=1)
     text = "save_fn is deprecated: its name is save_best_fn now"
     with pytest.warns(DeprecationWarning, match=f"^{text}$") as warned:
-        OffpolicyTrainer(**given, save_fn=lambda _: None)
+        trainer = OffpolicyTrainer(**given, save_fn=(best := []).append)
     assert [warning.filename for warning in warned] == [__file__]
+    trainer.run()
+    assert best == [parts.policy]
     with pytest.raises(ValueError, match=r"^give save_best_fn alone: save_fn is its old name$"):
         OffpolicyTrainer(**given, save_fn=lambda _: None, save_best_fn=lambda _: None)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        (
-            "policy",
-            "policy must be a policy that learns, such as DQNPolicy(...), got 5, which has no train, eval, update",
-        ),
-        (
-            "logger",
-            (
-                "logger must be a logger, got 5, which has no log_train_data, log_test_data, log_update_data, "
-                "log_info_data, save_data"
-            ),
-        ),
-        ("buffer", "buffer must be a buffer or None, got 5, which has no sample, __len__"),
-        ("train_collector", "train_collector must be a collector or None, got 5, which has no collect, reset_stat"),
-        ("test_collector", "test_collector must be a collector or None, got 5, which has no collect, reset_stat"),
-    ],
-)
-def test_parts_of_another_kind_are_told_what_they_lack(arguments, name, text):
-    _, given = arguments()
-    with pytest.raises(TypeError) as error:
-        OffpolicyTrainer(**given | {name: 5})
-    assert str(error.value) == text
-
-
-def test_errors_of_the_schedule_are_whole_sentences(arguments):
-    _, given = arguments()
-    for changes, text in (
-        ({"episode_per_test": None}, "a test_collector needs episode_per_test: how many episodes does a test take?"),
-        ({"step_per_epoch": None}, "step_per_epoch is needed: how many steps make an epoch?"),
-        ({"train_collector": None}, "off-policy training needs a train_collector"),
-        (
-            {"step_per_collect": None},
-            "give one of step_per_collect and episode_per_collect, got None and None",
-        ),
-        (
-            {"test_collector": given["train_collector"]},
-            (
-                "train_collector and test_collector have the same buffer, which every test would empty: give the "
-                "test_collector environments and a buffer of its own"
-            ),
-        ),
-    ):
-        with pytest.raises(ValueError, match=r".") as error:
-            OffpolicyTrainer(**given | changes)
-        assert str(error.value) == text
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,14 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
-import torch
 
 import rlfast.policy
+from policies_to_train import SPACE, curious, dqn, ppo
 from rlfast.data import Batch, Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
-from rlfast.policy import BasePolicy, DQNPolicy, ICMPolicy, MultiAgentPolicyManager, PPOPolicy, RandomPolicy
+from rlfast.policy import BasePolicy, MultiAgentPolicyManager, RandomPolicy
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
-from rlfast.utils.net.common import Net
-from rlfast.utils.net.discrete import Actor, Critic, IntrinsicCuriosityModule
-from rlfast.utils.optim import adam
 
-SPACE = gym.spaces.Discrete(2)
 ON_POLICY = {"A2CPolicy", "GAILPolicy", "NPGPolicy", "PGPolicy", "PPOPolicy", "PQNPolicy", "TRPOPolicy"}
 EITHER = {
     "ActingPolicy",
@@ -27,35 +23,6 @@ EITHER = {
     "RandomPolicy",
 }
 TRAINERS = {"on": OnpolicyTrainer, "off": OffpolicyTrainer, "offline": OfflineTrainer}
-
-
-def dqn():
-    return DQNPolicy(model=Net(4, 2, [8]), optim=adam(1e-3), action_space=SPACE)
-
-
-def ppo():
-    return PPOPolicy(
-        actor=Actor(Net(4, hidden_sizes=[8]), 2, softmax_output=False),
-        critic=Critic(Net(4, hidden_sizes=[8])),
-        optim=adam(1e-3),
-        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
-        action_space=SPACE,
-        action_scaling=False,
-    )
-
-
-def curious(policy):
-    model = IntrinsicCuriosityModule(torch.nn.Linear(4, 8), 8, 2)
-    optim = torch.optim.Adam(model.parameters())
-    return ICMPolicy(
-        policy=policy,
-        model=model,
-        optim=optim,
-        lr_scale=1.0,
-        reward_scale=0.1,
-        forward_loss_weight=0.2,
-        action_space=SPACE,
-    )
 
 
 def team(*policies):

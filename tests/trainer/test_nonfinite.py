@@ -1,11 +1,15 @@
 """Training stops at the first NaN or infinity, and says where it came from."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
+import policies_to_train as policies
 import rlfast
+from policies_to_train import BOX, SPACE
 from rlfast.data import (
     AsyncCollector,
     Batch,
@@ -15,18 +19,10 @@ from rlfast.data import (
     VectorReplayBuffer,
 )
 from rlfast.env import DummyVectorEnv, as_vector_env
-from rlfast.policy import BasePolicy, DDPGPolicy, DQNPolicy, ICMPolicy, PPOPolicy, SACPolicy
+from rlfast.policy import BasePolicy
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils.arguments.checks import NonFiniteError
-from rlfast.utils.net.common import Net
-from rlfast.utils.net.continuous import Actor as RealActor
-from rlfast.utils.net.continuous import ActorProb
-from rlfast.utils.net.continuous import Critic as RealCritic
-from rlfast.utils.net.discrete import Actor, Critic, IntrinsicCuriosityModule
-from rlfast.utils.optim import adam
 
-SPACE = gym.spaces.Discrete(2)
-BOX = gym.spaces.Box(-1, 1, (1,), np.float32)
 VALUES = [np.nan, np.inf, -np.inf]
 
 
@@ -50,55 +46,14 @@ class Failing(gym.Env):
         return self._observe(), reward, self.steps % 5 == 0, False, {}
 
 
-def dqn(**options):
-    return DQNPolicy(model=Net(2, 2, [8]), optim=adam(1e-3), action_space=SPACE, **options)
-
-
-def ppo():
-    return PPOPolicy(
-        actor=Actor(Net(2, hidden_sizes=[8]), 2, softmax_output=False),
-        critic=Critic(Net(2, hidden_sizes=[8])),
-        optim=adam(1e-3),
-        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
-        action_space=SPACE,
-        action_scaling=False,
-    )
-
-
-def sac():
-    critics = {name: RealCritic(Net((2,), (1,), [8], concat=True)) for name in ("critic", "critic2")}
-    return SACPolicy(
-        actor=ActorProb(Net(2, hidden_sizes=[8]), (1,), unbounded=True, conditioned_sigma=True),
-        actor_optim=adam(1e-3),
-        **critics,
-        critic_optim=adam(1e-3),
-        critic2_optim=adam(1e-3),
-        action_space=BOX,
-    )
-
-
-def ddpg(observations=2, space=BOX):
-    actor, critic = (
-        RealActor(Net(observations, hidden_sizes=[8]), (1,)),
-        RealCritic(Net((observations,), (1,), [8], concat=True)),
-    )
-    return DDPGPolicy(actor=actor, actor_optim=adam(1e-3), critic=critic, critic_optim=adam(1e-3), action_space=space)
-
-
-def curious():
-    model = IntrinsicCuriosityModule(torch.nn.Linear(2, 4), 4, 2)
-    scales = {"lr_scale": 1.0, "reward_scale": 0.1, "forward_loss_weight": 0.2}
-    optim = torch.optim.Adam(model.parameters())
-    return ICMPolicy(policy=dqn(), model=model, optim=optim, action_space=SPACE, **scales)
-
-
+dqn, ppo = partial(policies.dqn, 2), partial(policies.ppo, 2)
 POLICIES = {
     "DQN": dqn,
-    "3 steps": lambda: dqn(estimation_step=3),
-    "SAC": sac,
-    "DDPG": ddpg,
+    "3 steps": partial(dqn, estimation_step=3),
+    "SAC": partial(policies.sac, 2),
+    "DDPG": partial(policies.ddpg, 2),
     "PPO": ppo,
-    "ICM": curious,
+    "ICM": lambda: policies.curious(dqn(), 2),
 }
 
 
@@ -268,7 +223,7 @@ def broken(envs, seen):
 
 def test_native_environments_are_stopped_too():
     envs = rlfast.make_vec("Pendulum-v1", 3)
-    policy = ddpg(3, envs.single_action_space)
+    policy = policies.ddpg(3, envs.single_action_space)
     trainer = train(policy, envs, step_per_collect=9)
     collector = trainer.train_collector
     assert "collecting in Rust" in repr(collector)

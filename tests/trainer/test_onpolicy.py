@@ -148,14 +148,3 @@ def test_every_argument_is_shown_with_its_documentation(trainer):
     assert [name for name in names if f":param {name}: " not in documentation] == []
     assert trainer.__init__ is BaseTrainer.__init__  # written down once
     assert trainer.__doc__ != BaseTrainer.__doc__
-
-
-def test_save_fn_is_the_old_name_of_save_best_fn(given):
-    parts, arguments = given(max_epoch=1)
-    best = []
-    with pytest.warns(DeprecationWarning, match="save_best_fn"):
-        trainer = OnpolicyTrainer(**arguments, save_fn=best.append)
-    trainer.run()
-    assert best == [parts.policy]
-    with pytest.raises(ValueError, match="give save_best_fn alone"):
-        OnpolicyTrainer(**arguments, save_fn=best.append, save_best_fn=best.append)

@@ -1,13 +1,11 @@
 """Parts of a trainer are asked for what they have, whatever class they are of."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 
 from rlfast.data import Collector
 from rlfast.trainer import _parts
-from rlfast.trainer._parts import as_dict
 
 
 class Plain(Collector):
@@ -53,16 +51,3 @@ class OfNoClassOfOursThatEvaluates(OfNoClassOfOurs):
 )
 def test_a_test_is_a_collect_where_only_collect_is_the_classes_own(kind, by_collect):
     assert _parts.tests_by_collect(kind.__new__(kind)) is by_collect
-
-
-def test_statistics_are_told_by_their_fields_and_those_of_their_parts():
-    @dataclass
-    class Part:
-        mean: float
-
-    @dataclass
-    class Whole:
-        part: Part
-
-    assert as_dict(Whole(Part(2.0))) == {"part": {"mean": 2.0}}
-    assert as_dict(SimpleNamespace(loss=1.0)) == {"loss": 1.0}

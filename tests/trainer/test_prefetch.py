@@ -1,12 +1,14 @@
 """Samples that a thread prefetches, with the CPU as the device."""
 
 import threading
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
+import policies_to_train as policies
 from machine import PATIENCE
 from rlfast.data import (
     Batch,
@@ -18,14 +20,13 @@ from rlfast.data import (
     VectorReplayBuffer,
 )
 from rlfast.env import DummyVectorEnv
-from rlfast.policy import DQNPolicy, SACPolicy, TrainingStats
+from rlfast.policy import TrainingStats
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.utils.net.common import Net, Recurrent
-from rlfast.utils.net.continuous import ActorProb, Critic
-from rlfast.utils.optim import adam
 
 CPU = torch.device("cpu")
+PENDULUM = gym.spaces.Box(-2.0, 2.0)
 
 
 class DictObs(gym.ObservationWrapper):
@@ -40,26 +41,9 @@ class DictObs(gym.ObservationWrapper):
 
 
 def dqn(model=None, **options):
-    model = Net(4, 2, [16]) if model is None else model
-    policy = DQNPolicy(
-        model=model, optim=adam(1e-2), action_space=gym.spaces.Discrete(2), target_update_freq=5, **options
-    )
+    policy = policies.dqn(model=model, lr=1e-2, target_update_freq=5, **options)
     policy.set_eps(0.3)
     return policy
-
-
-def sac():
-    actor = ActorProb(Net(3, hidden_sizes=[8]), 1, unbounded=True, conditioned_sigma=True)
-    critic = Critic(Net(3, 1, hidden_sizes=[8], concat=True))
-    space = gym.spaces.Box(-2.0, 2.0)
-    return SACPolicy(
-        actor=actor,
-        actor_optim=adam(1e-2),
-        critic=critic,
-        critic_optim=adam(1e-2),
-        action_space=space,
-        estimation_step=2,
-    )
 
 
 CASES = {
@@ -75,7 +59,7 @@ CASES = {
     ),
     "dicts and masks": (dqn, VectorReplayBuffer, {}, "dict"),
     "priorities": (dqn, PrioritizedVectorReplayBuffer, {"alpha": 0.6, "beta": 0.4}, "CartPole-v1"),
-    "soft actor-critic": (sac, VectorReplayBuffer, {}, "Pendulum-v1"),
+    "soft actor-critic": (partial(policies.sac, 3, PENDULUM, estimation_step=2), VectorReplayBuffer, {}, "Pendulum-v1"),
 }
 
 

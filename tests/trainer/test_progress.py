@@ -80,24 +80,21 @@ def test_states_of_older_versions_have_fewer_counters(stopped, fresh):
     assert (fresh.env_step, fresh._update_debt) == (12, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("epoch", 1.5),
-        ("epoch", True),
-        ("epoch", "3"),
-        ("epoch", None),
-        ("epoch", sys.maxsize + 1),
-        ("epoch", -sys.maxsize - 1),
-        ("stop_fn_flag", 1),
-        ("best_reward", "x"),
-        ("best_reward", True),
-        ("best_reward", 10**400),
-        ("best_reward", None),
-        ("_epoch_step", 1.5),
-        ("_epoch_step", False),
-    ],
-)
+WRONG = {
+    "epoch": [1.5, True, "3", None, sys.maxsize + 1, -sys.maxsize - 1],
+    "stop_fn_flag": [1],
+    "best_reward": ["x", True, 10**400, None],
+    "_epoch_step": [1.5, False],
+}
+RIGHT = {
+    "epoch": [np.int64(3), sys.maxsize, -sys.maxsize],
+    "best_reward": [3, np.float32(2), float("inf"), -1e30],
+    "_epoch_step": [None, 3],
+    "stop_fn_flag": [np.True_],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]])
 def test_counters_of_another_kind_are_refused_before_anything_changes(stopped, fresh, name, value):
     state = stopped.state_dict()
     state["counters"][name] = value
@@ -106,21 +103,7 @@ def test_counters_of_another_kind_are_refused_before_anything_changes(stopped, f
     assert fresh.env_step == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("epoch", np.int64(3)),
-        ("epoch", sys.maxsize),
-        ("epoch", -sys.maxsize),
-        ("best_reward", 3),
-        ("best_reward", np.float32(2)),
-        ("best_reward", float("inf")),
-        ("best_reward", -1e30),
-        ("_epoch_step", None),
-        ("_epoch_step", 3),
-        ("stop_fn_flag", np.True_),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in RIGHT for value in RIGHT[name]])
 def test_counters_of_the_same_kind_are_taken(stopped, fresh, name, value):
     state = stopped.state_dict()
     state["counters"][name] = value

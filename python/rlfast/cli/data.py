@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlfast.cli.main import complain, sentence
+from rlfast.cli.main import complain, sentence, unknown
 from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences, whole_number
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
 _COMMANDS = {
     "gather": "play the policy of a run, and write what it did to a file",
@@ -44,19 +46,12 @@ def main(arguments: Sequence[str]) -> int:
     if name in ("-h", "--help"):
         sys.stdout.write(_HELP)
         return 0
-    commands: dict[str | None, Callable[[Sequence[str]], int]] = {
-        "gather": _gather,
-        "info": _info,
-        "convert": _convert,
-        "merge": _merge,
-        "split": _split,
-    }
-    if name not in commands:
-        what = "no command was given" if name is None else f"there is no command {name!r}"
-        return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast data --help)", 2)
+    if name not in _COMMANDS:
+        return complain(f"{unknown('command', name, _COMMANDS)} (rlfast data --help)", 2)
+    command: Callable[[Sequence[str]], int] = globals()[f"_{name}"]
     try:
         with warnings_as_sentences():
-            return commands[name](arguments[1:])
+            return command(arguments[1:])
     except Exception as error:
         usual = (ValueError, TypeError, OSError, ImportError, MemoryError)
         gym: Any = sys.modules.get("gymnasium")  # which takes longer to import than to find a wrong argument
@@ -109,13 +104,13 @@ def _info(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _columns(column: Any) -> str:
+def _columns(column: NDArray[Any] | dict[str, Any]) -> str:
     if isinstance(column, dict):
         return ", ".join(f"{key}: {_columns(inner)}" for key, inner in column.items())
     return f"{column.dtype} {[*column.shape[1:]]}"
 
 
-def _described(returns: Any) -> str:
+def _described(returns: NDArray[Any]) -> str:
     if not len(returns):
         return "no episode"
     spread = f"{returns.mean():.2f} ± {returns.std():.2f} (from {returns.min():g} to {returns.max():g})"

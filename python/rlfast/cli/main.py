@@ -53,10 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"rlfast {__version__}\n")
         return 0
     if command not in _COMMANDS:
-        what = "no command was given" if command is None else f"there is no command {command!r}"
-        guess = closest(command or "", _COMMANDS)
-        meant = f"; did you mean {guess}?" if guess else f": choose from {', '.join(_COMMANDS)}"
-        return complain(f"{what}{meant} (rlfast --help)", 2)
+        return complain(f"{unknown('command', command, _COMMANDS)} (rlfast --help)", 2)
     module = f"rlfast.cli.{command.replace('-', '_')}"
     return guarded(f"rlfast {command}", lambda: _run(import_module(module).main, arguments[1:]))
 
@@ -123,6 +120,20 @@ def closest(word: str, choices: Iterable[str], meant: Mapping[str, str] | None =
     similar = get_close_matches(word, known, n=1, cutoff=0.6)
     longer = [one for one in known if len(word) > 2 and one.startswith(word)]
     return next(iter([*initials, *longer, *similar]), None)
+
+
+def unknown(what: str, word: str | None, choices: Iterable[str], *, listed: bool = True) -> str:
+    """Returns a sentence about a word that is none of the choices, with what it may mean.
+
+    :param what: what it should be: "command" or "algorithm".
+    :param word: the word; None if there is none.
+    :param choices: the choices.
+    :param listed: whether the sentence lists the choices where it has no guess. Default: True.
+    """
+    text = f"no {what} was given" if word is None else f"there is no {what} {word!r}"
+    if guess := closest(word or "", choices):
+        return f"{text}; did you mean {guess}?"
+    return f"{text}: choose from {', '.join(choices)}" if listed else text
 
 
 def sentence(error: BaseException) -> str:

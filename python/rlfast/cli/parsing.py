@@ -238,7 +238,7 @@ class _Settings(Parser):
                     _add(group, name, old, hints[name], text, getattr(preset, name, None))
 
 
-def _add(group: Any, name: str, old: Sequence[str], hint: Any, text: str | None, default: Any) -> None:
+def _add(group: Any, name: str, old: Sequence[str], hint: object, text: str | None, default: object) -> None:
     """Adds the option of a setting, with its old names. One that has a single value is not shown in help."""
     kind, _ = _bare(hint)
     if get_origin(kind) is Literal and len(get_args(kind)) == 1:
@@ -263,11 +263,13 @@ def _add(group: Any, name: str, old: Sequence[str], hint: Any, text: str | None,
 class _Value(argparse.Action):
     """Reads the value of a setting. Errors name the option as it was given."""
 
-    def __init__(self, *arguments: Any, hint: Any, **more: Any) -> None:
+    def __init__(self, *arguments: Any, hint: object, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._hint = hint
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
+    ) -> None:
         from rlfast.utils.arguments.validation import validate
 
         kind, optional = _bare(self._hint)
@@ -281,7 +283,7 @@ class _Value(argparse.Action):
             parser.error(str(error))
 
 
-def _bare(hint: Any) -> tuple[Any, bool]:
+def _bare(hint: object) -> tuple[Any, bool]:
     """Returns an annotation without bounds and without None, and whether None is possible."""
     optional = False
     if get_origin(hint) is Union or isinstance(hint, type(int | None)):
@@ -292,7 +294,7 @@ def _bare(hint: Any) -> tuple[Any, bool]:
     return hint, optional
 
 
-def _read(given: Any, kind: Any, *, optional: bool = False) -> Any:
+def _read(given: Any, kind: object, *, optional: bool = False) -> Any:
     """Returns the value that texts mean.
 
     :param given: a text, or a list of them for a tuple or a dict.
@@ -337,7 +339,7 @@ def _entries(text: str) -> list[tuple[str, Any]]:
         return [(name, value)]
 
 
-def _metavar(kind: Any) -> str:
+def _metavar(kind: type) -> str:
     origin, inside = get_origin(kind), get_args(kind)
     if origin is tuple:
         return _metavar(_bare(inside[0])[0])
@@ -346,7 +348,7 @@ def _metavar(kind: Any) -> str:
     return {int: "INT", float: "FLOAT", Path: "PATH"}.get(kind, "NAME=VALUE" if origin is dict else "TEXT")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "none"
     return "none" if value in (None, {}) else str(value)

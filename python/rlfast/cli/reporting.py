@@ -21,7 +21,7 @@ def report(run: Callable[[], RunResult]) -> int:
     :param run: a function that trains.
     :return: the exit status.
     """
-    from rlfast.experiment.config import is_cluster
+    from rlfast.experiment.config.outside import is_cluster
     from rlfast.experiment.report.result import place
     from rlfast.experiment.run import ConfigError
     from rlfast.experiment.training import what_is_left

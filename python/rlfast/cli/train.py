@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlfast.cli.main import closest, complain, sentence
+from rlfast.cli.main import complain, sentence, unknown
 from rlfast.cli.parsing import ALLOW_IMPORT, Parser, read_settings, whole_number
 
 if TYPE_CHECKING:
@@ -47,10 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     if name is not None and name.partition("=")[0] == "--resume":
         return _resume([*name.split("=", 1)[1:], *arguments[1:]])
     if name is None or name not in ALGORITHMS:
-        what = "no algorithm was given" if name is None else f"there is no algorithm {name!r}"
-        guess = closest(name or "", ALGORITHMS)
-        meant = f"; did you mean {guess}?" if guess else ""
-        return complain(f"{what}{meant} (rlfast train --help lists all)", 2)
+        return complain(f"{unknown('algorithm', name, ALGORITHMS, listed=False)} (rlfast train --help lists all)", 2)
     if any(argument.partition("=")[0] == "--resume" for argument in arguments[1:]):
         return complain("a run goes on as it was configured, without an algorithm: rlfast train --resume RUN_DIR", 2)
     return _train(ALGORITHMS[name], arguments[1:])
@@ -101,7 +98,7 @@ def _config(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
 
     :raises ValueError: if they contradict each other.
     """
-    from rlfast.experiment.config import find_here
+    from rlfast.experiment.config.outside import find_here
 
     env = _with_version(given.get("env", algorithm.config().env))
     config = replace(algorithm.preset(env), **given | {"env": env})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from rlfast.experiment.report.aggregate import bootstrap, interquartile_mean
 
+if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 MEASURES = ("iqm", "median", "mean", "optimality_gap")
@@ -54,15 +54,20 @@ def intervals(
     >>> found["iqm"].value, found["mean"].value, found["optimality_gap"].value
     (1.5, 1.5, 0.75)
     """
-    table = _table(scores)
-    _check(confidence, resamples)
-    drawn = _resampled(table, resamples, np.random.default_rng(seed))
-    found = {}
-    for name, measure in _measures(target).items():
-        value = float(measure(table[None])[0])
-        low, high = (value, value) if len(table) == 1 else _ends(measure(drawn), confidence)
-        found[name] = Interval(value=value, low=float(low), high=float(high))
-    return found
+
+    def measures(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.stack(
+            (
+                interquartile_mean(drawn.reshape(len(drawn), -1), 1),
+                np.median(drawn.mean(axis=1), axis=-1),
+                drawn.mean(axis=(1, 2)),
+                target - np.minimum(drawn, target).mean(axis=(1, 2)),
+            ),
+            axis=-1,
+        )
+
+    found = bootstrap(measures, _table(scores), confidence=confidence, resamples=resamples, seed=seed)
+    return {name: _interval(*ends) for name, *ends in zip(MEASURES, *found, strict=True)}
 
 
 def probability_of_improvement(
@@ -91,19 +96,12 @@ def probability_of_improvement(
     first, second = _table(better), _table(than)
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"both must have scores of the same tasks, got {first.shape[1]} and {second.shape[1]} columns")
-    _check(confidence, resamples)
 
     def probability(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         pairs = x[:, :, None] - y[:, None, :]  # [resamples, runs, runs of the other, tasks]
         return np.asarray(((np.sign(pairs) + 1) / 2).mean(axis=(1, 2, 3)))
 
-    rng = np.random.default_rng(seed)
-    value = float(probability(first[None], second[None])[0])
-    low, high = value, value
-    if max(len(first), len(second)) > 1:
-        drawn = probability(_resampled(first, resamples, rng), _resampled(second, resamples, rng))
-        low, high = _ends(drawn, confidence)
-    return Interval(value=value, low=float(low), high=float(high))
+    return _interval(*bootstrap(probability, first, second, confidence=confidence, resamples=resamples, seed=seed))
 
 
 def performance_profile(
@@ -127,29 +125,17 @@ def performance_profile(
     >>> performance_profile([0.0, 1.0, 2.0, 3.0], [0.5, 2.5])[0].tolist()
     [0.75, 0.25]
     """
-    table = _table(scores)
-    _check(confidence, resamples)
     marks = np.asarray(thresholds, dtype=np.float64).reshape(-1)
-    drawn = _resampled(table, resamples, np.random.default_rng(seed))
-    fraction = np.array([(table > mark).mean() for mark in marks])
-    if len(table) == 1:
-        return fraction, fraction, fraction
-    bands = np.array([_ends((drawn > mark).mean(axis=(1, 2)), confidence) for mark in marks]).reshape(-1, 2)
-    return fraction, bands[:, 0], bands[:, 1]
+
+    def profile(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        above = [(drawn > mark).mean(axis=(1, 2)) for mark in marks]
+        return np.reshape(above, (len(marks), len(drawn))).T
+
+    return bootstrap(profile, _table(scores), confidence=confidence, resamples=resamples, seed=seed)
 
 
-def _measures(target: float) -> dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
-    from scipy import stats
-
-    def iqm(drawn: NDArray[np.float64]) -> Any:
-        return stats.trim_mean(drawn.reshape(len(drawn), -1), 0.25, axis=1)
-
-    return {
-        "iqm": iqm,
-        "median": lambda drawn: np.asarray(np.median(drawn.mean(axis=1), axis=-1)),
-        "mean": lambda drawn: np.asarray(drawn.mean(axis=(1, 2))),
-        "optimality_gap": lambda drawn: np.asarray(target - np.minimum(drawn, target).mean(axis=(1, 2))),
-    }
+def _interval(value: SupportsFloat, low: SupportsFloat, high: SupportsFloat) -> Interval:
+    return Interval(value=float(value), low=float(low), high=float(high))
 
 
 def _table(scores: ArrayLike) -> NDArray[np.float64]:
@@ -161,20 +147,3 @@ def _table(scores: ArrayLike) -> NDArray[np.float64]:
     if not np.isfinite(table).all():
         raise ValueError("scores must be finite numbers: a run has NaN or infinite scores")
     return table
-
-
-def _check(confidence: float, resamples: int) -> None:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, got {resamples!r}")
-
-
-def _resampled(table: NDArray[np.float64], number: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    rows = rng.integers(len(table), size=(number, *table.shape))
-    drawn: NDArray[np.float64] = np.take_along_axis(table[None], rows, axis=1)
-    return drawn  # [resamples, runs, tasks]
-
-
-def _ends(drawn: NDArray[np.float64], confidence: float) -> Any:
-    return np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])

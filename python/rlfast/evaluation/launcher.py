@@ -134,7 +134,7 @@ class JoblibExpLauncher(ExpLauncher):
         return results
 
 
-def _attempt(runner: Runner, experiment: Any) -> InfoStats | Exception | None:
+def _attempt(runner: Runner, experiment: object) -> InfoStats | Exception | None:
     try:
         return runner(experiment)
     except Exception as error:

@@ -239,7 +239,7 @@ def _axes(given: Axes | None, x: str, y: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _draw(axes: Axes, x: Any, band: tuple[Any, Any, Any], name: str, colour: str | None) -> None:
+def _draw(axes: Axes, x: NDArray[Any], band: tuple[Any, Any, Any], name: str, colour: str | None) -> None:
     middle, low, high = band
     (line,) = axes.plot(x, middle, color=colour, label=name)
     axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2)

@@ -3,10 +3,9 @@
 Names that need torch are imported on first access.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.utils.runtime.extras import needed_by
+from rlfast.utils.runtime.extras import lazy_names, needed_by
 
 with needed_by("rlfast.experiment"):
     from rlfast.experiment.algorithms import ALGORITHMS, Algorithm
@@ -32,14 +31,11 @@ __all__ = [
     "train",
 ]
 
-
-_HOMES = {
-    **dict.fromkeys(("load_checkpoint", "load_policy", "save_checkpoint"), "checkpoint"),
-    "load": "evaluate",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'run')}"), name)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "checkpoint": ("load_checkpoint", "load_policy", "save_checkpoint"),
+        "evaluate": ("load",),
+        "run": ("RunResult", "resume", "train"),
+    },
+)

@@ -31,7 +31,7 @@ from rlfast.experiment.config import (
 from rlfast.experiment.data import load_data, normalize_by_data
 from rlfast.experiment.declaration import Declaration, check_fit, check_stacks
 from rlfast.experiment.environments import make_envs, normalizing_obs, single_action_space
-from rlfast.experiment.schedules import LearningRates, apply_schedules
+from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import RunningMeanStd
 
@@ -58,12 +58,12 @@ class Parts:
     test_collector: Collector
     trainer: Callable[..., BaseTrainer]
     """A function that makes the trainer from the arguments that all trainers share, with all other arguments bound."""
-    before_collect: Callable[[int, int], None]
-    """A function for schedules, called with the epoch and the environment step before each collect."""
-    before_test: Callable[[int, int | None], None] | None
-    """A function that is called likewise before each test; None for none."""
     declaration: Declaration
     """What made them."""
+    before_collect: Callable[[int, int], None] | None = None
+    """A function for schedules, called with the epoch and the environment step before each collect."""
+    before_test: Callable[[int, int | None], None] | None = None
+    """A function that is called with the same arguments before each test."""
 
     def close(self) -> None:
         """Closes the environments."""
@@ -110,8 +110,6 @@ def _build_offline(config: OfflineConfig, made: ExitStack, declaration: Declarat
         train_collector=None,
         test_collector=Collector(policy, test_envs),
         trainer=partial(OfflineTrainer, batch_size=config.batch_size, buffer=data),
-        before_collect=lambda *_: None,
-        before_test=None,
         declaration=declaration,
     )
 
@@ -173,7 +171,7 @@ def parts_of(
     :param declaration: what made them.
     """
 
-    def before_test(*_: Any) -> None:
+    def before_test(*_: object) -> None:
         explore_in_tests(config, policy)
 
     return Parts(
@@ -188,7 +186,7 @@ def parts_of(
 
 
 def before_collect(
-    config: RunConfig, policy: BasePolicy, buffer: Any, learning_rates: LearningRates, _: int, env_step: int
+    config: RunConfig, policy: BasePolicy, buffer: object, learning_rates: LearningRates, _: int, env_step: int
 ) -> None:
     """Sets what changes in the course of a run: the function of :attr:`Parts.before_collect`, once the other arguments
     are bound.
@@ -200,7 +198,7 @@ def before_collect(
     :param env_step: environment steps so far.
     """
     learning_rates(env_step)
-    apply_schedules(config, policy, env_step)
+    config.set_schedules(policy, env_step)
     if isinstance(config, QLearningConfig) and hasattr(buffer, "set_beta"):
         buffer.set_beta(config.beta_at(env_step))
 

@@ -50,7 +50,7 @@ def load_data(
     return buffer
 
 
-def _check(what: str, source: str, rows: Any, space: gym.Space[Any]) -> None:
+def _check(what: str, source: str, rows: object, space: gym.Space[Any]) -> None:
     shape = getattr(rows, "shape", None)
     if isinstance(space, gym.spaces.Box | gym.spaces.Discrete) and shape is not None and shape[1:] != space.shape:
         raise ValueError(f"{what} in {source} are of shape {[*shape[1:]]}, those of the environment are {space}")

@@ -86,7 +86,7 @@ class Declaration:
                 f"{algorithm.title} needs actions with finite bounds, and those of {config.env} are {act_space}: "
                 "register the environment with the bounds that you mean"
             )
-        return algorithm.build(Networks(config, algorithm.title, obs_space, act_space, data))
+        return config.build(Networks(config, algorithm.title, obs_space, act_space, data))
 
     def buffer_options(self) -> dict[str, Any]:
         """Returns arguments of the replay buffer."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from collections.abc import Sequence as Places
 
+    from numpy.typing import NDArray
+
     from rlfast.env import BaseVectorEnv
     from rlfast.experiment.config import RunConfig
 
@@ -44,7 +46,7 @@ class PartialObservation(gym.ObservationWrapper[Any, Any, Any]):
         low, high = space.low[self._places], space.high[self._places]
         self.observation_space = gym.spaces.Box(low, high, dtype=space.dtype.type)
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: NDArray[Any]) -> Any:
         """Give the numbers that are seen."""
         return observation[self._places]
 
@@ -221,7 +223,9 @@ def normalized(
     return train_envs, test_envs
 
 
-def normalizing_obs(config: RunConfig, envs: BaseVectorEnv, *, statistics: Any = None) -> VectorEnvNormObs:
+def normalizing_obs(
+    config: RunConfig, envs: BaseVectorEnv, *, statistics: dict[str, Any] | None = None
+) -> VectorEnvNormObs:
     """Returns environments with normalized observations.
 
     :param config: the settings of the run, for the error.

@@ -19,7 +19,8 @@ from rlfast.data.plain_data import summary
 from rlfast.env import VectorEnvNormObs
 from rlfast.experiment.build import build, explore_in_tests, on_this_machine
 from rlfast.experiment.checkpoint import load_normalization, load_policy, load_wrappers
-from rlfast.experiment.config import check_outside, stream_seed
+from rlfast.experiment.config import stream_seed
+from rlfast.experiment.config.outside import check_outside
 from rlfast.experiment.declaration import read_declaration
 from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config
 from rlfast.policy import ActingPolicy
@@ -29,7 +30,10 @@ from rlfast.utils.runtime.seeding import global_random_state, set_global_random_
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from rlfast.data.stats import CollectStats
+    from rlfast.data.types import ObsBatchProtocol, arr_type
     from rlfast.experiment.config import RunConfig
     from rlfast.experiment.declaration import Declaration
     from rlfast.policy import BasePolicy
@@ -44,16 +48,16 @@ class _AgentPolicy(ActingPolicy):
         self.policy = policy
         self._prepare = prepare
 
-    def forward(self, batch: Any, state: Any = None, **kwargs: Any) -> Any:
+    def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> Any:
         return self.policy(Batch(obs=self._prepare(batch.obs), info=batch.get("info", {})), state, **kwargs)
 
-    def map_action(self, act: Any) -> Any:
+    def map_action(self, act: arr_type) -> Any:
         return self.policy.map_action(act)
 
-    def map_action_inverse(self, act: Any) -> Any:
+    def map_action_inverse(self, act: arr_type) -> Any:
         return self.policy.map_action_inverse(act)
 
-    def exploration_noise(self, act: Any, batch: Any) -> Any:
+    def exploration_noise(self, act: NDArray[Any], batch: ObsBatchProtocol) -> Any:
         return self.policy.exploration_noise(act, Batch(obs=self._prepare(batch.obs), info=batch.get("info", {})))
 
     def seed(self, seed: int) -> None:
@@ -112,7 +116,7 @@ def load(
     if not norms and not places:
         return agent.policy
 
-    def prepare(obs: Any) -> Any:
+    def prepare(obs: object) -> Any:
         obs = np.asarray(obs)[..., [*places]] if places else np.asarray(obs)
         for normalize in norms:
             obs = normalize(obs)

@@ -19,7 +19,10 @@ from rlfast.policy import RandomPolicy
 if TYPE_CHECKING:
     import os
 
+    from numpy.typing import NDArray
+
     from rlfast.data.stats import CollectStats
+    from rlfast.experiment.config import RunConfig
     from rlfast.policy import BasePolicy
 
 
@@ -65,7 +68,7 @@ def gather(
     return _play(agent.policy, replace(agent.config, seed=stream_seed(root, "gather")), steps, out, eps, noise)
 
 
-def _play(policy: BasePolicy, config: Any, steps: int, out: Path, eps: float, noise: float) -> CollectStats:
+def _play(policy: BasePolicy, config: RunConfig, steps: int, out: Path, eps: float, noise: float) -> CollectStats:
     envs = make_envs(config, "test")
     number = len(envs)
     buffer = VectorReplayBuffer(-(-steps // number) * number, number, seed=config.seed)
@@ -76,7 +79,7 @@ def _play(policy: BasePolicy, config: Any, steps: int, out: Path, eps: float, no
     uniform.map_action_inverse = policy.map_action_inverse  # type: ignore[method-assign]
     uniform.seed(config.seed)
 
-    def explore(_: BasePolicy, act: Any, batch: Any) -> Any:
+    def explore(_: BasePolicy, act: NDArray[Any], batch: object) -> Any:
         if noise:
             act = np.clip(act + rng.normal(scale=noise, size=act.shape), -1, 1).astype(act.dtype)
         if eps:

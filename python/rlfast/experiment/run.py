@@ -18,7 +18,8 @@ from rlfast.data.buffer.store.columns import PACKED
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.build import build, on_this_machine
 from rlfast.experiment.checkpoint import load_checkpoint, read_test
-from rlfast.experiment.config import DataConfig, RunWarning, check_cluster, check_outside, remember
+from rlfast.experiment.config import DataConfig, RunWarning
+from rlfast.experiment.config.outside import check_cluster, check_outside, remember
 from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
 from rlfast.experiment.report.result import RunResult, place

@@ -1,29 +1,14 @@
-"""Schedules of runs: values that change with the environment steps."""
+"""Schedules of learning rates."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.config import ExplorationConfig
 from rlfast.policy.components import training_state
 
 if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
     from rlfast.policy import BasePolicy
-
-
-def apply_schedules(config: RunConfig, policy: Any, env_step: int) -> None:
-    """Sets the values of a policy that change with the environment steps, but for its learning rates.
-
-    :param config: the settings of the run.
-    :param policy: the policy.
-    :param env_step: the number of environment steps so far.
-    """
-    if isinstance(config, ExplorationConfig):
-        policy.set_eps(config.eps_at(env_step))
-    if (own := algorithm_of(config).schedules) is not None:
-        own(config, policy, env_step)
 
 
 class LearningRates:

@@ -197,7 +197,7 @@ class AgentFactory(ToStringMixin, ABC):
     def _create_policy(self, envs: Environments, device: TDevice) -> BasePolicy:
         plan = self.plan(envs)
         config = plan.config(device=str(device), env=str(envs.env))
-        return find(self.algorithm).build(DeclaredNetworks(self, plan, config, envs))
+        return config.build(DeclaredNetworks(self, plan, config, envs))
 
     def create_policy(self, envs: Environments, device: TDevice) -> BasePolicy:
         """Returns the policy.

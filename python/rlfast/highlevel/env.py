@@ -39,11 +39,11 @@ class EnvType(Enum):
         """Returns whether actions are continuous."""
         return self is EnvType.CONTINUOUS
 
-    def _assert(self, kind: EnvType, who: Any) -> None:
+    def _assert(self, kind: EnvType, who: object) -> None:
         if self is not kind:
             raise AssertionError(f"{type(who).__name__} needs {kind.value} actions, these are {self.value}")
 
-    def assert_continuous(self, requiring_entity: Any) -> None:
+    def assert_continuous(self, requiring_entity: object) -> None:
         """Checks that actions are continuous.
 
         :param requiring_entity: what needs that.
@@ -51,7 +51,7 @@ class EnvType(Enum):
         """
         self._assert(EnvType.CONTINUOUS, requiring_entity)
 
-    def assert_discrete(self, requiring_entity: Any) -> None:
+    def assert_discrete(self, requiring_entity: object) -> None:
         """Checks that actions are discrete.
 
         :param requiring_entity: what needs that.

@@ -16,7 +16,7 @@ TParams: TypeAlias = Iterable[torch.Tensor] | Iterable[dict[str, Any]]
 class OptimizerWithLearningRateProtocol(Protocol):
     """The constructor of an optimizer."""
 
-    def __call__(self, parameters: Any, lr: float, **kwargs: Any) -> torch.optim.Optimizer:
+    def __call__(self, parameters: object, lr: float, **kwargs: Any) -> torch.optim.Optimizer:
         """Returns an optimizer."""
 
 

@@ -84,7 +84,7 @@ class Settings:
 
     # -- algorithm ---------------------------------------------------------------------------------------------------
 
-    def add_params(self, params: Any, envs: Environments, optim_factory: Any) -> None:
+    def add_params(self, params: Any, envs: Environments, optim_factory: object) -> None:
         """Adds the settings of the algorithm. If one of them has no setting of a run, ``params`` are beyond.
 
         :param params: the settings of the algorithm.
@@ -104,12 +104,12 @@ class Settings:
         steps = {type(one) is LRSchedulerFactoryLinear and one.sampling_config.max_steps for one in factories}
         return not any(factories) or (steps == {self._sampling.max_steps} and self.say(lr_schedule="linear"))
 
-    def _add_optimizer(self, factory: Any) -> bool:
+    def _add_optimizer(self, factory: object) -> bool:
         if type(factory) is not optim.OptimizerFactoryAdam or factory.weight_decay or factory.betas != (0.9, 0.999):
             return False
         return self.say(adam_eps=factory.eps) or factory.eps == 1e-8
 
-    def _add_param(self, name: str, value: Any, envs: Environments) -> bool:
+    def _add_param(self, name: str, value: object, envs: Environments) -> bool:
         if isinstance(value, env_param.EnvValueFactory):
             value = value.create_value(envs)
         if name == "alpha":
@@ -122,7 +122,7 @@ class Settings:
         value = tuple(value) if isinstance(value, list) else value
         return isinstance(value, int | float | str | tuple | None) and self.say(**{setting: value})
 
-    def _add_alpha(self, value: Any, envs: Environments) -> bool:
+    def _add_alpha(self, value: object, envs: Environments) -> bool:
         if type(value) is alpha.AutoAlphaFactoryDefault:
             target = value.target_entropy(envs)
             return self.say(auto_alpha=True, alpha=1.0, alpha_learning_rate=value.lr, target_entropy=target)
@@ -201,7 +201,7 @@ class Settings:
         else:
             self.beyond["env_factory"] = factory
 
-    def add_callbacks(self, callbacks: trainer.TrainerCallbacks, env: Any) -> None:
+    def add_callbacks(self, callbacks: trainer.TrainerCallbacks, env: object) -> None:
         """Adds exploration and the return at which training ends.
 
         :param callbacks: say these.

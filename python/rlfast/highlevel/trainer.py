@@ -88,7 +88,7 @@ class TrainerCallbacks:
 class _SetsEps(_EpochCallback):
     eps_test: float
 
-    def callback(self, epoch: int, env_step: Any, context: TrainingContext) -> None:  # noqa: ARG002
+    def callback(self, epoch: int, env_step: object, context: TrainingContext) -> None:  # noqa: ARG002
         cast("DQNPolicy", context.policy).set_eps(self.eps_test)
 
 

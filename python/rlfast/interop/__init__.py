@@ -6,18 +6,13 @@ Each adapter is a module, which can be imported if its host is installed::
     from rlfast.interop.cleanrl import ReplayBuffer
 """
 
-from __future__ import annotations
+from pkgutil import iter_modules
 
-from importlib import import_module
-from typing import Any
+from rlfast.utils.runtime.extras import lazy_names
 
-_ADAPTERS = frozenset({"d3rlpy", "cleanrl", "sb3", "tianshou", "torchrl"})
+_ADAPTERS = sorted(found.name for found in iter_modules(__path__) if found.name[0] != "_")
 
-
-def __getattr__(name: str) -> Any:
-    if name in _ADAPTERS:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, {})[0]
 
 
 def __dir__() -> list[str]:

@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlfast._core import Replay, SchemaMismatch, discounted, randint, step_rows
 from rlfast.data.batch.batch import Batch
 
 Index: TypeAlias = NDArray[np.int64]
-Obs: TypeAlias = Any
+Obs: TypeAlias = NDArray[Any] | Mapping[str, NDArray[Any]]
 """An observation: one array, or a dict of arrays."""
 
 _FLOAT = np.dtype(np.float32)
@@ -37,7 +37,7 @@ class Leaf:
     shape: tuple[int, ...]
     reshape: bool = False
 
-    def rows(self, value: Any, envs: int) -> NDArray[Any]:
+    def rows(self, value: object, envs: int) -> NDArray[Any]:
         """Converts a value to ``[envs, *shape]``, with the casts and the broadcasting of an assignment in NumPy."""
         shape = (envs, *self.shape)
         array = np.asarray(value)
@@ -59,7 +59,7 @@ def _columns(root: str, leaves: ObsLeaves) -> list[tuple[tuple[str, ...], np.dty
     return [((root, key), leaf.dtype, leaf.shape) for key, leaf in leaves.items()]
 
 
-def _rows(leaves: ObsLeaves, value: Any, envs: int) -> Any:
+def _rows(leaves: ObsLeaves, value: Obs, envs: int) -> Any:
     if isinstance(leaves, Leaf):
         return leaves.rows(value, envs)
     return {key: leaf.rows(value[key], envs) for key, leaf in leaves.items()}
@@ -109,7 +109,9 @@ class Columns:
         self.engine.restore(snapshot)
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, obs: Obs, obs_next: Obs, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
+    def add(
+        self, obs: Obs, obs_next: Obs, actions: ArrayLike, rewards: ArrayLike, dones: ArrayLike, timeouts: ArrayLike
+    ) -> bool:
         """Adds one row for each environment.
 
         :param obs: observations ``[envs, ...]``, or a dict of them.

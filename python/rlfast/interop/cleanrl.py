@@ -212,7 +212,9 @@ class PrioritizedReplayBuffer:
         """The number of rows, including those that cannot be drawn yet."""
         return len(self._columns.engine)
 
-    def add(self, obs: Any, action: Any, reward: Any, next_obs: Any, done: Any) -> None:
+    def add(
+        self, obs: NDArray[Any], action: ArrayLike, reward: ArrayLike, next_obs: NDArray[Any], done: ArrayLike
+    ) -> None:
         """Adds one transition. All arguments have an environment axis of length 1.
 
         :param obs: the observation.
@@ -243,6 +245,7 @@ class PrioritizedReplayBuffer:
         engine = self._columns.engine
         engine.beta = self.beta
         rows = engine.draw(batch_size)
+        next_obs: Any
         next_obs, rewards, dones, _ = self._columns.nstep(rows, self.n_step, self.gamma)
         fields = self._columns.take(rows, ("obs", "actions"))
         weights = engine.weights(rows, normalize=True).astype(np.float32)[:, None]

@@ -27,7 +27,7 @@ __all__ = ["ReplayBuffer"]
 Index = NDArray[np.int64]
 
 
-def _ours(observation: Any, signature: Any) -> Any:
+def _ours(observation: Any, signature: host.Signature) -> Any:
     """Copies an observation of d3rlpy to an array, or, if it is a tuple, to a dict of arrays."""
     several = isinstance(observation, list | tuple)
     parts = [
@@ -39,12 +39,12 @@ def _ours(observation: Any, signature: Any) -> Any:
     return {str(i): part for i, part in enumerate(parts)} if several else parts[0]
 
 
-def _array(value: Any, signature: Any) -> Any:
+def _array(value: object, signature: host.Signature) -> Any:
     """Converts a number to an array ``[1]``, as d3rlpy's writer does before it calls the preprocessor."""
     return value if isinstance(value, np.ndarray) and value.ndim else np.array([value], signature.dtype[0])
 
 
-def _theirs(column: Any, dtype: Any = None) -> Any:
+def _theirs(column: Any, dtype: object = None) -> Any:
     if isinstance(column, Batch):
         return [_theirs(column[str(i)], dtype) for i in range(len(column.keys()))]
     return column if dtype is None else column.astype(dtype)
@@ -91,7 +91,7 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
         if self.steps:
             self.write(self.steps.pop(), None, terminated=terminated)
 
-    def append(self, episode: Any, index: int) -> None:
+    def append(self, episode: object, index: int) -> None:
         """Not supported: :class:`ReplayBuffer` adds episodes and steps.
 
         :raises NotImplementedError: always.
@@ -162,7 +162,7 @@ class _Transitions(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._index)
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place: int | slice) -> Any:
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         row = self._batch[place]
@@ -200,7 +200,7 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         limit: int,
         *,
         seed: int | None = None,
-        writer_preprocessor: Any = None,
+        writer_preprocessor: host.WriterPreprocessProtocol | None = None,
         write_at_termination: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -212,7 +212,7 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         self._processed = made._observation_signature, made._action_signature, made._reward_signature
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def append(self, observation: Any, action: Any, reward: Any) -> None:
+    def append(self, observation: object, action: object, reward: object) -> None:
         """Adds a step to the running episode.
 
         :param observation: the observation that the action was chosen for; a tuple of arrays if it has several parts.
@@ -226,7 +226,9 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         if self._at_once:
             self._rows.write_steps()
 
-    def _step(self, observation: Any, action: Any, reward: Any, observed: Any, acted: Any) -> tuple[Any, Any, Any]:
+    def _step(
+        self, observation: object, action: object, reward: object, observed: object, acted: host.Signature
+    ) -> tuple[Any, Any, Any]:
         act = np.array(action, acted.dtype[0]).reshape(acted.shape[0] or (1,))
         return _ours(observation, observed), act, float(np.asarray(reward).reshape(()))
 
@@ -237,7 +239,7 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         """
         self._rows.end(terminated)
 
-    def append_episode(self, episode: Any) -> None:
+    def append_episode(self, episode: host.EpisodeBase) -> None:
         """Adds a complete episode, after the running one was ended as truncated.
 
         :param episode: the episode.
@@ -287,7 +289,9 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         return self._trajectory_slicer(self._rows._episode(rows), place, length)
 
     @classmethod
-    def from_episode_generator(cls, episode_generator: Any, limit: int, **kwargs: Any) -> ReplayBuffer:
+    def from_episode_generator(
+        cls, episode_generator: host.EpisodeGeneratorProtocol, limit: int, **kwargs: Any
+    ) -> ReplayBuffer:
         """Makes a buffer of the episodes of a generator; the newest ``limit`` steps are kept.
 
         :param episode_generator: a function that returns episodes.
@@ -297,7 +301,7 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         return cls(limit, episodes=episode_generator(), **kwargs)
 
     @classmethod
-    def load(cls, f: BinaryIO, limit: int, episode_cls: Any = host.Episode, **kwargs: Any) -> ReplayBuffer:
+    def load(cls, f: BinaryIO, limit: int, episode_cls: object = host.Episode, **kwargs: Any) -> ReplayBuffer:
         """Makes a buffer of a file that ``dump`` of this class or of d3rlpy's class wrote.
 
         :param f: the open file.

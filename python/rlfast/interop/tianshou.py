@@ -48,14 +48,14 @@ _UNCHECKED: WeakKeyDictionary[Store, list[Index]] = WeakKeyDictionary()
 """Rows that were added to a storage since ``hasnull`` last found none; without an entry, all rows must be checked."""
 
 
-def ours(value: Any) -> Any:
+def ours(value: object) -> Any:
     """Converts a ``Batch`` of Tianshou to one of rlfast with the same arrays; returns other values unchanged."""
     if not isinstance(value, host.Batch):
         return value
     return wrap({key: ours(inner) for key, inner in value.__dict__.items()})
 
 
-def theirs(value: Any) -> Any:
+def theirs(value: object) -> Any:
     """Converts a ``Batch`` of rlfast to one of Tianshou with the same arrays; returns other values unchanged."""
     if not isinstance(value, data.Batch):
         return value
@@ -72,10 +72,10 @@ class _HostMeta(ColumnBatch, host.Batch):  # type: ignore[misc]
     def _column(self, key: str) -> Any:
         return theirs(super()._column(key))
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         super().__setattr__(key, ours(value))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         return self._column(index) if isinstance(index, str) else host.Batch(self.__dict__)[index]
 
     def __reduce__(self) -> Any:
@@ -110,7 +110,7 @@ class _Hosted:
         cls._reads = all(own) and drawn  # type: ignore[attr-defined]
 
     # -- rows, as batches of Tianshou --------------------------------------------------------------------------------
-    def add(self, batch: Any, buffer_ids: Any = None) -> Added:
+    def add(self, batch: object, buffer_ids: object = None) -> Added:
         """Adds rows, as Tianshou's ``add`` does."""
         added: Added = super().add(ours(batch), buffer_ids)  # type: ignore[misc]
         unchecked = _UNCHECKED.get(self._store)
@@ -120,27 +120,27 @@ class _Hosted:
                 del _UNCHECKED[self._store]
         return added
 
-    def sample(self, batch_size: int | None, out: Any = None) -> tuple[Any, Index]:
+    def sample(self, batch_size: int | None, out: object = None) -> tuple[Any, Index]:
         """Samples rows, as Tianshou's ``sample`` does; ``out`` is that of :meth:`rlfast.data.ReplayBuffer.sample`."""
         batch, index = super().sample(batch_size, out)  # type: ignore[misc]
         return theirs(batch), index
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         return theirs(super().__getitem__(index))  # type: ignore[misc]
 
-    def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+    def get(self, index: object, key: str, default_value: object = None, stack_num: int | None = None) -> Any:
         """Returns values of a field, as Tianshou's ``get`` does."""
         return theirs(super().get(index, key, default_value, stack_num))  # type: ignore[misc]
 
     def __getattr__(self, key: str) -> Any:
         return theirs(super().__getattr__(key))  # type: ignore[misc]
 
-    def set_batch(self, batch: Any) -> None:
+    def set_batch(self, batch: object) -> None:
         """Replaces all columns, as Tianshou's ``set_batch`` does."""
         _UNCHECKED.pop(self._store, None)
         super().set_batch(ours(batch))  # type: ignore[misc]
 
-    def update(self, buffer: Any) -> Index:
+    def update(self, buffer: host.ReplayBuffer) -> Index:
         """Appends all rows of another buffer.
 
         :param buffer: a buffer of rlfast or of Tianshou.
@@ -172,16 +172,16 @@ class _Hosted:
         return self._column_batch()
 
     @_meta.setter
-    def _meta(self, batch: Any) -> None:
+    def _meta(self, batch: host.Batch) -> None:
         for key, value in list(batch.items()):
             self._assign_column(key, value)
 
-    def _assign_column(self, key: str, value: Any) -> None:
+    def _assign_column(self, key: str, value: object) -> None:
         _UNCHECKED.pop(self._store, None)
         super()._assign_column(key, ours(value))  # type: ignore[misc]
 
     def set_array_at_key(
-        self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+        self, seq: NDArray[Any], key: str, index: Index | None = None, default_value: float | None = None
     ) -> None:
         """Sets rows of a field, or adds a field (a method of Tianshou 1.2).
 

@@ -74,7 +74,7 @@ def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:
     return merged
 
 
-def learning_rates(policy: Any) -> dict[str, Any]:
+def learning_rates(policy: object) -> dict[str, Any]:
     """Returns the present learning rates of a policy's optimizers, for logs.
 
     :param policy: the policy.
@@ -87,7 +87,7 @@ def learning_rates(policy: Any) -> dict[str, Any]:
     return {"learning_rate": next(iter(rates.values())) if len(rates) == 1 else rates}
 
 
-def _merge_into(merged: Any, updates: Sequence[Any]) -> None:
+def _merge_into(merged: object, updates: Sequence[Any]) -> None:
     for name in vars(merged):
         values = [vars(update).get(name) for update in updates]
         if name in ("train_time", "sample_time"):

@@ -116,7 +116,7 @@ class Reporting:
     show_progress: bool
 
 
-def replaced(save_fn: Any, save_best_fn: Any) -> Any:
+def replaced(save_fn: object, save_best_fn: object) -> Any:
     """Returns ``save_best_fn``, which may be given under its old name ``save_fn``, with a warning.
 
     :raises ValueError: both are given.

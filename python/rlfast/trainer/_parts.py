@@ -17,7 +17,9 @@ _TRAINER_OF = {
 _LOGGER = ("log_train_data", "log_test_data", "log_update_data", "log_info_data", "save_data")
 
 
-def check_parts(policy: Any, logger: Any, buffer: Any, train_collector: Any, test_collector: Any) -> None:
+def check_parts(
+    policy: object, logger: object, buffer: object, train_collector: object, test_collector: object
+) -> None:
     """Checks the objects that a trainer is given.
 
     :raises TypeError: an object lacks methods that are needed.
@@ -38,7 +40,7 @@ def check_parts(policy: Any, logger: Any, buffer: Any, train_collector: Any, tes
         )
 
 
-def check_learning(policy: Any, learns_from: str, trainer: str) -> None:
+def check_learning(policy: object, learns_from: str, trainer: str) -> None:
     """Checks that a policy learns from what a trainer gives it.
 
     :param learns_from: what the trainer gives; see :attr:`rlfast.policy.BasePolicy.learns_from`.
@@ -66,19 +68,19 @@ def collect_exact_steps(collector: Any, n_step: int, **options: Any) -> Any:
     return collector.collect(n_step=n_step, **options)
 
 
-def finite_rewards(collector: Any) -> AbstractContextManager[None]:
+def finite_rewards(collector: object) -> AbstractContextManager[None]:
     """Returns a context in which a collector refuses rewards of NaN and infinity, if it has such a context."""
     make = getattr(collector, "finite_rewards", None)
     return nullcontext() if make is None else make()
 
 
-def tests_by_collect(collector: Any) -> bool:
+def tests_by_collect(collector: object) -> bool:
     """Whether tests must call ``collect``: the collector's class overrides it, but not ``evaluate``."""
     kind = type(collector)
     own_collect = getattr(kind, "collect", None) is not Collector.collect
     return own_collect and getattr(kind, "evaluate", None) in (None, Collector.evaluate)
 
 
-def as_dict(record: Any) -> dict[str, Any]:
+def as_dict(record: object) -> dict[str, Any]:
     """Returns the fields of a statistics object as a dict, for loggers."""
     return asdict(record) if is_dataclass(record) and not isinstance(record, type) else dict(vars(record))

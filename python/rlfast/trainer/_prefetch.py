@@ -73,7 +73,7 @@ class PrefetchedBuffer:
         if waiting is not None:
             wait([waiting[1]])
 
-    def is_of(self, buffer: Any, device: torch.device) -> bool:
+    def is_of(self, buffer: object, device: torch.device) -> bool:
         """Whether this object samples from ``buffer`` to ``device``."""
         return buffer is self._buffer and device == self._device
 
@@ -113,7 +113,7 @@ class PrefetchedBuffer:
         return self._buffer[index]
 
 
-def _has_own_streams(buffer: Any) -> bool:
+def _has_own_streams(buffer: object) -> bool:
     """Whether the buffer draws from its own random generators, as the buffers of rlfast do."""
     draw = getattr(type(buffer), "sample_indices", None)
     return getattr(draw, "__module__", "").partition(".")[0] == "rlfast"

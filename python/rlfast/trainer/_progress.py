@@ -127,12 +127,12 @@ class Progress:
         return self.train_collector, self.test_collector
 
 
-def _state_of_part(part: Any) -> Any:
+def _state_of_part(part: object) -> Any:
     """Returns the state of a collector or logger; None if its class has no ``state_dict``."""
     return part.state_dict() if hasattr(part, "state_dict") else None
 
 
-def _check_number(name: str, value: Any, like: Any) -> None:
+def _check_number(name: str, value: Any, like: object) -> None:
     """Checks that a number is of the kind of ``like``, the present value: a flag, an integer, or a float of any value.
 
     :raises ValueError: it is of another kind, or an integer that is too large.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def check_scheduler(scheduler: Any) -> None:
+def check_scheduler(scheduler: object) -> None:
     """Checks that a scheduler can step without arguments, as updates of policies step it.
 
     :param scheduler: the scheduler.

@@ -108,7 +108,7 @@ def descend(loss: torch.Tensor, optim: Any, max_grad_norm: float | None = None) 
     fast_step.step(optim)
 
 
-def _reduce(optim: Any) -> None:
+def _reduce(optim: torch.optim.Optimizer) -> None:
     """Call the ``reduce_gradients`` of an optimizer that several learners have (:mod:`rlfast.distributed`)."""
     reduce = getattr(optim, "reduce_gradients", None)
     if reduce is not None:

@@ -21,7 +21,7 @@ class StringConverter(ABC):
     """The interface of functions that convert objects to strings."""
 
     @abstractmethod
-    def to_string(self, x: Any) -> str:
+    def to_string(self, x: object) -> str:
         """Returns the string of an object.
 
         :param x: the object.
@@ -29,10 +29,10 @@ class StringConverter(ABC):
 
 
 def to_string(
-    x: Any,
+    x: object,
     converter: StringConverter | None = None,
     apply_converter_to_non_complex_objects: bool = True,
-    context: Any = None,
+    context: object = None,
 ) -> str:
     """Converts an object to a string; line breaks after commas are removed.
 
@@ -94,7 +94,7 @@ def list_string(
     return text if brackets is None else f"{brackets[:1]}{text}{brackets[-1:]}"
 
 
-def object_repr(obj: Any, member_names_or_dict: list[str] | dict[str, Any]) -> str:
+def object_repr(obj: object, member_names_or_dict: list[str] | dict[str, Any]) -> str:
     """Converts an object to ``ClassName[name=value, ...]``.
 
     :param obj: the object.
@@ -253,7 +253,7 @@ def _names(given: str | Iterable[str] | None) -> list[str]:
 _CLOSING = {"[": "]", "(": ")", "'": "'"}
 
 
-def pretty_string_repr(s: Any, initial_indentation_level: int = 0, indentation_string: str = "    ") -> str:
+def pretty_string_repr(s: object, initial_indentation_level: int = 0, indentation_string: str = "    ") -> str:
     """Formats a string of :class:`ToStringMixin` over several lines: one for each entry, indented within brackets.
 
     Quoted text stays on its line, and so do brackets without ``=`` or without a comma.

@@ -45,7 +45,7 @@ count of registrations then.
 """
 
 
-def running_statistics(module: Any) -> AbstractContextManager[None]:
+def running_statistics(module: object) -> AbstractContextManager[None]:
     """Returns a context in which layers such as BatchNorm normalize by their running statistics and do not update them.
 
     All other layers, such as Dropout, keep their mode. Policies act in this context: a batch of observations, perhaps

@@ -25,13 +25,13 @@ _ARRAYS = {np.ndarray}
 _IMMUTABLE = {type(None), bool, int, float, str, bytes, np.bool_, np.int64, np.int32, np.float64, np.float32}
 
 
-def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
+def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     """Whether ``value`` is a torch tensor. This does not import torch: without it, no value is one."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def as_host(value: Any) -> Any:
+def as_host(value: object) -> Any:
     """Returns the array of a tensor, which shares its memory on the CPU; anything else as it is.
 
     Floats of a dtype that NumPy does not have, such as bfloat16, become float32, which holds each of them.
@@ -180,7 +180,7 @@ def joined(parts: Sequence[Any]) -> Any:
 # -- leaves ------------------------------------------------------------------------------------------------------------
 
 
-def leaves(tree: Any) -> Iterator[Any]:
+def leaves(tree: object) -> Iterator[Any]:
     """Yields the values that are no dicts, tuples, lists or batches.
 
     >>> list(leaves({"a": 1, "b": (2, [3])}))
@@ -195,7 +195,7 @@ def leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
+def map_leaves(fn: Callable[..., Any], tree: object, *others: Any) -> Any:
     """Applies a function to every leaf.
 
     :param fn: called with a leaf of ``tree`` and the leaves at the same place in ``others``.
@@ -222,12 +222,12 @@ def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
     )
 
 
-def take(tree: Any, ids: Ids | slice | None) -> Any:
+def take(tree: object, ids: Ids | slice | None) -> Any:
     """Returns the rows ``ids`` of every leaf, or ``tree`` itself when ``ids`` is None."""
     return tree if ids is None else map_leaves(lambda leaf: leaf[ids], tree)
 
 
-def put(tree: Any, ids: Ids | None, rows: Any, length: int = 0) -> Any:
+def put(tree: object, ids: Ids | None, rows: object, length: int = 0) -> Any:
     """Returns ``tree`` with ``rows`` written at ``ids``.
 
     :param tree: nested values; None for zeros of ``length`` rows.
@@ -262,7 +262,7 @@ def put(tree: Any, ids: Ids | None, rows: Any, length: int = 0) -> Any:
     return map_leaves(replaced, rows, *(() if tree is None else (tree,)))
 
 
-def writable(tree: Any) -> Any:
+def writable(tree: object) -> Any:
     """Returns ``tree`` with copies of the arrays that cannot be written to.
 
     :param tree: nested values.
@@ -272,13 +272,13 @@ def writable(tree: Any) -> Any:
     (True, True)
     """
 
-    def own(leaf: Any) -> Any:
+    def own(leaf: object) -> Any:
         return leaf.copy() if isinstance(leaf, np.ndarray) and not leaf.flags.writeable else leaf
 
     return own(tree) if isinstance(tree, np.ndarray) else map_leaves(own, tree)
 
 
-def clear(tree: Any, ids: Ids) -> Any:
+def clear(tree: object, ids: Ids) -> Any:
     """Returns ``tree`` with the rows ``ids`` set to zero (None in object arrays)."""
 
     def cleared(leaf: Any) -> Any:
@@ -289,12 +289,12 @@ def clear(tree: Any, ids: Ids) -> Any:
     return map_leaves(cleared, tree)
 
 
-def zeros(tree: Any) -> Any:
+def zeros(tree: object) -> Any:
     """Returns zeros (None in object arrays) in the structure, shapes and dtypes of ``tree``."""
     return map_leaves(lambda leaf: np.full_like(leaf, None if leaf.dtype == object else 0), tree)
 
 
-def storable(tree: Any) -> Any:
+def storable(tree: object) -> Any:
     """Converts nested values to nested dicts of NumPy arrays; entry ``i`` of a tuple or list gets the key ``str(i)``.
 
     :raises TypeError: a leaf is neither an array nor a tensor.

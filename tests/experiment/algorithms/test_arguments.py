@@ -40,7 +40,7 @@ def arguments(monkeypatch):
         given = {}
         monkeypatch.setattr(f"rlfast.policy.{config.policy}", lambda **parts: given.update(parts) or SimpleNamespace())
         act_space = Discrete(ACTIONS[config.env]) if config.env in ACTIONS else Box(-2, 2, (1,))
-        ALGORITHMS[name].build(Networks(config, name, OBSERVATIONS.get(config.env, Box(-1, 1, (4,))), act_space))
+        config.build(Networks(config, name, OBSERVATIONS.get(config.env, Box(-1, 1, (4,))), act_space))
         return {key: plain(value) for key, value in given.items()}
 
     return of

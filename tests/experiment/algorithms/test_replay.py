@@ -18,8 +18,8 @@ REFUSED = [
       for name in ("c51", "qrdqn", "iqn", "fqf", "drqn", "r2d2", "discrete-sac")),
     *((name, {"env": "CartPole-v1"}, "{} needs continuous actions, and those of CartPole-v1 are Discrete")
       for name in ("bdq", "ddpg", "td3", "sac", "redq", "tqc", "droq", "crossq")),
-    *((name, {"recurrent": True}, "--recurrent cannot be had with {}") for name in ("c51", "qrdqn", "bdq")),
-    *((name, {"dueling": True}, "--dueling cannot be had with {}") for name in ("iqn", "fqf", "bdq")),
+    *((name, {"recurrent": True}, "{} does not support --recurrent") for name in ("c51", "qrdqn", "bdq")),
+    *((name, {"dueling": True}, "{} does not support --dueling") for name in ("iqn", "fqf", "bdq")),
     *((name, {"hidden_sizes": ()}, "{} needs a hidden layer: give --hidden-sizes") for name in ("iqn", "fqf")),
     *((name, {"observe": (0, 4)}, r"--observe \[0, 4\] names places of a vector") for name in ("drqn", "r2d2")),
     ("drqn", {"recurrent": False}, "DRQN needs a memory"),

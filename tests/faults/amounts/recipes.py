@@ -186,7 +186,6 @@ def bits() -> Any:
 
 
 INSTANCES: dict[str, Callable[[], Any]] = {
-    "A2CPolicy": lambda: policy.A2CPolicy(**_ppo_parts()),
     "ActingPolicy": dqn,
     "ActionSpaceInfo": lambda: None,
     "BasePolicy": dqn,
@@ -200,13 +199,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "Network": network,
     "FrameRing": lambda: _core.FrameRing(**_ring_parts()),
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
-    "NPGPolicy": lambda: policy.NPGPolicy(**_ppo_parts()),
-    "TRPOPolicy": lambda: policy.TRPOPolicy(**_ppo_parts()),
-    "PQNPolicy": lambda: policy.PQNPolicy(**_dqn_parts()),
-    "PGPolicy": lambda: policy.PGPolicy(**_pg_parts()),
-    "PPOPolicy": lambda: policy.PPOPolicy(**_ppo_parts()),
     "Replay": native,
-    "SACPolicy": lambda: policy.SACPolicy(**_sac_parts()),
     "SegmentTree": lambda: _tree(),
     "Slab": slab,
 }
@@ -223,123 +216,79 @@ def _tree() -> Any:
     return tree
 
 
+_VALUES: list[tuple[Any, str]] = [
+    (2, "action_shape batch_size buffer_num cached_buffer_num count n_step num_envs rows sample_size"),
+    (0.5, "alpha beta eps value"),
+    (1, ("banks before by env_step epoch gradient_step kind layer_num n n_episode number phase repeat seed step")),
+    (0, "bank env env_id id needed note offset ring start worker"),
+    (5, "bound horizon last max_episode_length size"),
+    (4, "c input_dim input_size state_shape"),
+    (0.9, "gae_lambda gamma"),
+    (84, "h w"),
+    (10, "total total_size"),
+]
+
 ARGUMENTS: dict[str, Callable[[], Any]] = {
+    **{name: lambda value=value: value for value, names in _VALUES for name in names.split()},
     "act": lambda: np.zeros(2, int),
     "action": lambda: np.zeros(2, int),
-    "action_shape": lambda: 2,
     "action_space": lambda: Discrete(3),
     "actions": lambda: np.zeros(2, np.int64),
-    "alpha": lambda: 0.5,
-    "banks": lambda: 1,
-    "bank": lambda: 0,
     "batch": rows,
-    "batch_size": lambda: 2,
     "batches": lambda: [rows(), rows()],
-    "before": lambda: 1,
-    "beta": lambda: 0.5,
     "bit_generator": bits,
     "bit_generators": lambda: [bits(), bits()],
-    "bound": lambda: 5,
     "buffer": lambda: filled(data.ReplayBuffer(10)),
     "buffer_list": lambda: [data.ReplayBuffer(5), data.ReplayBuffer(5)],
-    "buffer_num": lambda: 2,
-    "by": lambda: 1,
-    "c": lambda: 4,
-    "cached_buffer_num": lambda: 2,
     "capacity": lambda: 7,
     "compute_reward_fn": lambda: goal,
-    "count": lambda: 2,
     "cursors": lambda: [2, 1],
     "data": lambda: 64,
     "discounts": lambda: np.ones(3, np.float32),
     "dtype": lambda: np.dtype(np.uint8),
     "ends": lambda: [("end",)],
-    "env": lambda: 0,
     "env_fns": lambda: [lambda: gym.make("CartPole-v1")] * 2,
-    "env_id": lambda: 0,
-    "eps": lambda: 0.5,
-    "epoch": lambda: 1,
-    "env_step": lambda: 1,
     "fields": dict,
     "future_k": lambda: 4.0,
-    "gae_lambda": lambda: 0.9,
-    "gamma": lambda: 0.9,
     "goals": lambda: np.array([1, 2]),
-    "gradient_step": lambda: 1,
     "greedy": lambda: np.zeros(3, np.int64),
-    "h": lambda: 84,
-    "horizon": lambda: 5,
-    "id": lambda: 0,
     "ids": lambda: None,
     "index": index,
     "indices": index,
-    "input_dim": lambda: 4,
-    "input_size": lambda: 4,
     "key": lambda: "obs",
     "keys": lambda: ["a"],
-    "kind": lambda: 1,
-    "last": lambda: 5,
-    "layer_num": lambda: 1,
     "length": lambda: 3,
     "lens": lambda: np.array([3, 4]),
     "log_data": lambda: {"loss": 1.0},
-    "max_episode_length": lambda: 5,
-    "n": lambda: 1,
-    "n_episode": lambda: 1,
-    "n_step": lambda: 2,
     "name": lambda: "gravity",
-    "needed": lambda: 0,
     "next_values": lambda: np.zeros(5),
-    "note": lambda: 0,
-    "num_envs": lambda: 2,
-    "number": lambda: 1,
     "obs": lambda: np.zeros((2, 4), np.float32),
-    "offset": lambda: 0,
     "path": lambda: ("obs",),
-    "phase": lambda: 1,
     "places": lambda: np.arange(5),
     "policy": dqn,
     "powers": lambda: np.ones(3, np.float32),
     "preprocess_net": lambda: Net(4, hidden_sizes=[8]),
     "priority": lambda: np.ones(2),
-    "repeat": lambda: 1,
     "returns": lambda: np.array([3.0, 4.0]),
     "rew": lambda: np.zeros(2),
     "rewards": lambda: np.zeros(5),
-    "ring": lambda: 0,
     "rings": lambda: np.array([0, 1]),
-    "rows": lambda: 2,
     "s": lambda: "a(b=1)",
-    "sample_size": lambda: 2,
     "seconds": lambda: 0.0,
-    "seed": lambda: 1,
     "seeds": lambda: [1, 2],
     "sequence": lambda: [1.0, 2.0],
     "shape": lambda: (2,),
-    "size": lambda: 5,
     "sizes": lambda: [2, 2],
-    "start": lambda: 0,
     "starts": lambda: [0, 1, 2],
-    "state_shape": lambda: 4,
     "states": lambda: [None, None],
-    "step": lambda: 1,
     "step_type": lambda: "train/env_step",
     "steps": lambda: np.array([0, 1]),
     "terminated": lambda: np.zeros(5, bool),
-    "total": lambda: 10,
-    "total_size": lambda: 10,
     "truncated": lambda: np.zeros(5, bool),
     "unfinished": lambda: np.array([4]),
-    "value": lambda: 0.5,
     "values": lambda: np.zeros(5),
-    "w": lambda: 84,
-    "worker": lambda: 0,
 }
 """What arguments are given, by their names."""
-
-
-def _numbers(*names: str, value: Any = 1) -> dict[str, Any]:
-    return dict.fromkeys(names, value)
 
 
 def _defined() -> dict[str, Any]:
@@ -388,10 +337,6 @@ def _attached() -> dict[str, Any]:
 KEPT: list[Any] = []
 
 
-def _ready(kind: str) -> Any:
-    return INSTANCES[kind]()
-
-
 def _prepared() -> dict[str, Any]:
     batch, indices = prepared()
     return {"batch": batch, "buffer": cart_pole(), "indices": indices}
@@ -410,13 +355,6 @@ def networks(name: str) -> Any:
 def environment() -> Any:
     """Environments that step in Rust."""
     envs = env.NativeVectorEnv("CartPole-v1", 2)
-    envs.reset()
-    return envs
-
-
-def waiting() -> Any:
-    """Environments that are waited for one by one."""
-    envs = env.DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2, wait_num=1)
     envs.reset()
     return envs
 
@@ -462,19 +400,6 @@ INSTANCES |= {
     "CachedReplayBuffer": lambda: _cached(),
     "DiagonalNormal": lambda: distribution("DiagonalNormal"),
     "DummyTqdm": lambda: __import__("rlfast.utils.progress_bar", fromlist=["x"]).DummyTqdm(5),
-    "DDPGPolicy": lambda: policy.DDPGPolicy(**_ddpg_parts()),
-    "TD3Policy": lambda: policy.TD3Policy(**_ddpg_parts()),
-    "REDQPolicy": lambda: policy.REDQPolicy(**_redq_parts()),
-    "TQCPolicy": lambda: policy.TQCPolicy(**_tqc_parts()),
-    "DroQPolicy": lambda: policy.DroQPolicy(**_ensemble_parts()),
-    "CrossQPolicy": lambda: policy.CrossQPolicy(**_ensemble_parts()),
-    "C51Policy": lambda: policy.C51Policy(**_distribution_parts(softmax=True)),
-    "QRDQNPolicy": lambda: policy.QRDQNPolicy(**_distribution_parts()),
-    "RainbowPolicy": lambda: policy.RainbowPolicy(**_distribution_parts(softmax=True)),
-    "IQNPolicy": lambda: policy.IQNPolicy(**_implicit_parts()),
-    "FQFPolicy": lambda: policy.FQFPolicy(**_proposed_parts()),
-    "DiscreteSACPolicy": lambda: policy.DiscreteSACPolicy(**_discrete_sac_parts()),
-    "BranchingDQNPolicy": lambda: policy.BranchingDQNPolicy(**_branching_parts()),
     "ICMPolicy": lambda: _curious(),
     **dict.fromkeys(("FullQuantileFunction", "ImplicitQuantileNetwork"), lambda: _implicit_parts()["model"]),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
@@ -538,6 +463,12 @@ OF_MODULE = {
     "rlfast.interop.cleanrl.ReplayBuffer": _cleanrl,
 }
 """Instances of classes whose names others have, too, by the beginnings of their functions' names."""
+_PROCESSES = (
+    "BasePolicy.post_process_fn BasePolicy.process_fn NPGPolicy.process_fn PQNPolicy.process_fn "
+    "RolloutLearner.process_fn ICMPolicy.process_fn GAILPolicy.process_fn RandomPolicy.post_process_fn "
+    "ReplayLearner.process_fn "
+)
+"""Methods of policies that get a batch, its buffer and its indices."""
 CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.WorkerEndpoint.answer": lambda: {"reward": 0.0, "terminated": False, "truncated": False},
     "rlfast._core.WorkerEndpoint.attach": _attached,
@@ -598,49 +529,20 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         _prepared() | {"target_q_fn": lambda buffer, indices: torch.zeros(len(indices), 1)}
     ),
     "rlfast.policy.BasePolicy.draw_normal": lambda: {"dtype": torch.float32, "device": "cpu"},
-    "rlfast.policy.BasePolicy.post_process_fn": _prepared,
-    "rlfast.policy.BasePolicy.process_fn": _prepared,
     "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
     "rlfast.policy.BasePolicy.update": lambda: {"buffer": cart_pole()},
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
-    "rlfast.policy.A2CPolicy.__init__": _ppo_parts,
-    "rlfast.policy.NPGPolicy.__init__": _ppo_parts,
-    "rlfast.policy.NPGPolicy.process_fn": _prepared,
-    "rlfast.policy.TRPOPolicy.__init__": _ppo_parts,
-    "rlfast.policy.PQNPolicy.__init__": lambda: _dqn_parts(),
     "rlfast.policy.PQNPolicy.learn": lambda: _learning(INSTANCES["PQNPolicy"]()),
-    "rlfast.policy.PQNPolicy.process_fn": _prepared,
-    "rlfast.policy.PGPolicy.__init__": lambda: _pg_parts(),
-    "rlfast.policy.PPOPolicy.__init__": _ppo_parts,
     "rlfast.policy.RolloutLearner.learn": lambda: _learning(INSTANCES["PPOPolicy"]()),
-    "rlfast.policy.RolloutLearner.process_fn": _prepared,
     "rlfast.policy.RolloutLearner.update": lambda: {"buffer": cart_pole(), "batch_size": 2, "repeat": 1},
-    "rlfast.policy.SACPolicy.__init__": _sac_parts,
-    "rlfast.policy.DDPGPolicy.__init__": lambda: _ddpg_parts(),
-    "rlfast.policy.TD3Policy.__init__": lambda: _ddpg_parts(),
     "rlfast.utils.net.common.EnsembleLinear.__init__": lambda: {"ensemble_size": 2, "in_feature": 3, "out_feature": 2},
-    "rlfast.policy.REDQPolicy.__init__": lambda: _redq_parts(),
-    "rlfast.policy.TQCPolicy.__init__": lambda: _tqc_parts(),
-    "rlfast.policy.DroQPolicy.__init__": lambda: _ensemble_parts(),
-    "rlfast.policy.CrossQPolicy.__init__": lambda: _ensemble_parts(),
-    "rlfast.policy.C51Policy.__init__": lambda: _distribution_parts(softmax=True),
-    "rlfast.policy.QRDQNPolicy.__init__": lambda: _distribution_parts(),
-    "rlfast.policy.RainbowPolicy.__init__": lambda: _distribution_parts(softmax=True),
-    "rlfast.policy.IQNPolicy.__init__": lambda: _implicit_parts(),
-    "rlfast.policy.FQFPolicy.__init__": lambda: _proposed_parts(),
-    "rlfast.policy.DiscreteSACPolicy.__init__": lambda: _discrete_sac_parts(),
-    "rlfast.policy.BranchingDQNPolicy.__init__": lambda: _branching_parts(),
-    "rlfast.policy.ICMPolicy.process_fn": _prepared,
     "rlfast.policy.CQLPolicy.process_fn": lambda: _continuous(),
     "rlfast.policy.CQLPolicy.actor_pred": lambda: {"obs": torch.zeros(2, 4), "noise": torch.zeros(2, 2)},
     "rlfast.policy.GAILPolicy.learn": lambda: _learning(INSTANCES["GAILPolicy"]()),
-    "rlfast.policy.GAILPolicy.process_fn": _prepared,
-    "rlfast.policy.RandomPolicy.post_process_fn": _prepared,
     "rlfast.policy.RolloutLearner.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
     "rlfast.policy.PPOPolicy.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
     "rlfast.env.check_env": lambda: {"env": lambda: gym.make("CartPole-v1"), "steps": 20, "seed": 0},
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
-    "rlfast.policy.ReplayLearner.process_fn": _prepared,
     "rlfast.trainer.BaseTrainer.__init__": _train,
     "rlfast.trainer.test_episode": lambda: {
         "collector": collector(),
@@ -664,6 +566,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 """What functions are given in the place of that."""
 CALLS |= later_recipes.CALLS
+CALLS |= {f"rlfast.policy.{name}": _prepared for name in _PROCESSES.split()}
 CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
 
 
@@ -884,3 +787,26 @@ def call(one: Any, **given: Any) -> Any:
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.name in arguments
     ]
     return function(*[arguments.pop(name) for name in only], **arguments)
+
+
+_POLICIES: list[tuple[str, Callable[[], dict[str, Any]]]] = [
+    ("A2CPolicy NPGPolicy TRPOPolicy PPOPolicy", _ppo_parts),
+    ("PQNPolicy", _dqn_parts),
+    ("PGPolicy", _pg_parts),
+    ("SACPolicy", _sac_parts),
+    ("DDPGPolicy TD3Policy", _ddpg_parts),
+    ("REDQPolicy", _redq_parts),
+    ("TQCPolicy", _tqc_parts),
+    ("DroQPolicy CrossQPolicy", _ensemble_parts),
+    ("C51Policy RainbowPolicy", lambda: _distribution_parts(softmax=True)),
+    ("QRDQNPolicy", _distribution_parts),
+    ("IQNPolicy", _implicit_parts),
+    ("FQFPolicy", _proposed_parts),
+    ("DiscreteSACPolicy", _discrete_sac_parts),
+    ("BranchingDQNPolicy", _branching_parts),
+]
+"""The policies that take the same arguments, by name."""
+for _names, _make in _POLICIES:
+    for _name in _names.split():
+        INSTANCES[_name] = lambda name=_name, make=_make: getattr(policy, name)(**make())
+        CALLS[f"rlfast.policy.{_name}.__init__"] = _make

@@ -1,4 +1,3 @@
-import warnings
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -110,9 +109,3 @@ def test_annotations_that_are_texts_are_noticed():
     exec("from __future__ import annotations\ndef late(x: 'PositiveInt'): ...", scope)
     with pytest.raises(TypeError, match="the annotations of late are strings"):
         validate_arguments(scope["late"])
-
-
-def test_whole_floats_need_no_warning():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert validate("n", 1e5, PositiveInt) == 100_000

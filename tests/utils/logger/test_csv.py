@@ -1,5 +1,4 @@
 import csv
-import json
 
 import numpy as np
 import pytest
@@ -32,12 +31,6 @@ def test_a_new_figure_adds_a_column_and_keeps_the_rows(tmp_path):
     assert table[0] == ["scope", "axis", "step", "time", "a", "b"]
     assert [row[4:] for row in table[1:]] == [["1", ""], ["", "2"], ["3", "4"]]
     assert [file.name for file in tmp_path.iterdir()] == ["metrics.csv"]
-
-
-def test_lines_are_json(tmp_path):
-    logger = JSONLLogger(tmp_path / "metrics.jsonl")
-    logger.write("test/env_step", 1, {"a": np.float64(0.5)})
-    assert json.loads(logger.path.read_text())["a"] == 0.5
 
 
 def test_what_json_does_not_have_is_null(tmp_path):

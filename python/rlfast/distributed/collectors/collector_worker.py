@@ -20,7 +20,6 @@ from rlfast.env import BaseVectorEnv
 from rlfast.experiment.config import ExplorationConfig, OffPolicyConfig, RunConfig, stream_seed
 from rlfast.experiment.declaration import Declaration
 from rlfast.experiment.environments import make_envs, single_action_space
-from rlfast.experiment.schedules import apply_schedules
 from rlfast.policy import BasePolicy
 
 
@@ -133,7 +132,7 @@ class CollectorWorker:
         """
         begin = time.perf_counter()
         self._take(order.weights)
-        apply_schedules(self._run, self.policy, order.env_step)
+        self._run.set_schedules(self.policy, order.env_step)
         with self.collector.finite_rewards():
             stats = self.collector.collect(n_step=order.steps, random=order.random, exact=True)
         level = self._send()

@@ -13,7 +13,6 @@ from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.distributed.collectors.collector_worker import CollectorWorker, Report, WorkerConfig
 from rlfast.distributed.collectors.weights import Weights
-from rlfast.experiment.schedules import apply_schedules
 from rlfast.policy import BasePolicy
 from rlfast.policy.native.choosers import Chooser
 from rlfast.utils.runtime.native import NotNativeError
@@ -173,7 +172,7 @@ class RolloutWorker(CollectorWorker):
         """
         begin = time.perf_counter()
         self._take(order.weights)
-        apply_schedules(self._run, self.policy, order.env_step)
+        self._run.set_schedules(self.policy, order.env_step)
         order.streams.restore(self.policy)
         self.collector.reset_buffer(keep_statistics=True)
         with self.collector.finite_rewards():

@@ -1,22 +1,22 @@
 """The algorithms of the command line: each module of this package defines one, found by the module's name.
 
 A module has ``TITLE`` and ``SUMMARY`` for people; ``Config``, the class of its settings, which are those of the
-policy's constructor and of the run; ``PRESETS``, settings by environment that are known to work; ``build(networks)``,
-which makes the policy; and optionally ``schedules(config, policy, env_step)``, which is called before each collect,
-after ``eps`` of an ``ExplorationConfig`` was set. Modules that need torch are imported within functions, so that
-``--help`` is fast.
+policy's constructor and of the run, with a method ``build(networks)`` that makes the policy; and ``PRESETS``, settings
+by environment that are known to work. Modules that need torch are imported within functions, so that ``--help`` is
+fast.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, RunConfig
+from rlfast.experiment.config import Presets, RunConfig
+from rlfast.experiment.config.presets import ALE
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """The name, the settings and the functions of an algorithm."""
+    """The name and the settings of an algorithm."""
 
     name: str
     """The name on the command line and in ``config.json``: that of the module, with dashes."""
@@ -35,17 +35,21 @@ class Algorithm:
     """One line of help."""
     config: type[RunConfig]
     """The class of its settings."""
-    values: Mapping[str, Mapping[str, Any]]
+    values: Presets
     """Settings that are known to work and are not the defaults, by environment."""
-    build: Callable[[Networks], BasePolicy]
-    """A function of the :class:`~rlfast.experiment.networks.Networks` of a run that makes its policy."""
-    schedules: Callable[[Any, Any, int], None] | None
-    """A function that sets values which change with the environment steps; None if there are none."""
 
     @cached_property
     def presets(self) -> dict[str, RunConfig]:
         """All settings that are known to work, by environment."""
         return {env: self.config(**values) for env, values in self.values.items()}
+
+    def build(self, networks: Networks) -> BasePolicy:
+        """Makes the policy.
+
+        :param networks: makes the networks and optimizers of a run with settings of this algorithm.
+        """
+        policy: BasePolicy = networks.config.build(networks)
+        return policy
 
     def preset(self, env: str) -> RunConfig:
         """Returns settings that are known to work for an environment, or the defaults for other environments.
@@ -73,8 +77,6 @@ def _algorithm(module_name: str) -> Algorithm:
         summary=module.SUMMARY,
         config=module.Config,
         values=module.PRESETS,
-        build=module.build,
-        schedules=getattr(module, "schedules", None),
     )
 
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rlfast.experiment.config import AdvantageConfig, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import AdvantageConfig, Presets, settings
 
 TITLE = "A2C"
 SUMMARY = "advantage actor-critic, for discrete and continuous actions"
@@ -22,11 +16,9 @@ class Config(AdvantageConfig):
     collect_steps = 128
     batch_size = 128
     repeat = 1
-    ent_coef = 0.0
-    max_grad_norm = 0.5
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "eval_interval": 4_096,
@@ -35,9 +27,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "discount_factor": 0.98,
     }
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor and a critic whose first weights are orthogonal."""
-    actor, dist_fn, critic = networks.actor_critic()
-    return networks.policy(actor=actor, critic=critic, dist_fn=dist_fn, optim=networks.optim())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, settings
 from rlfast.utils.arguments.validation import PositiveFloat
 
 if TYPE_CHECKING:
@@ -22,8 +22,18 @@ class Config(OfflineControlConfig):
     phi: PositiveFloat = 0.05
     """The largest movement of a generated action."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an autoencoder, a network that moves actions, and two critics."""
+        return networks.policy(
+            actor_perturbation=networks.perturbation(self.phi),
+            actor_perturbation_optim=networks.optim(),
+            **networks.two(networks.action_value),
+            vae=networks.autoencoder(2 * networks.action_size),
+            vae_optim=networks.optim(),
+        )
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "Pendulum-v1": {
         "max_steps": 10_000,
         "eval_interval": 10_000,
@@ -34,14 +44,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "forward_sampled_times": 20,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an autoencoder, a network that moves actions, and two critics."""
-    return networks.policy(
-        actor_perturbation=networks.perturbation(networks.config.phi),
-        actor_perturbation_optim=networks.optim(),
-        **networks.two(networks.action_value),
-        vae=networks.autoencoder(2 * networks.action_size),
-        vae_optim=networks.optim(),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import QLearningConfig, settings
+from rlfast.experiment.config import Presets, QLearningConfig, settings
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -24,8 +24,12 @@ class Config(QLearningConfig):
     """Values in each dimension of an action, its bounds included, 2 or more."""
     clip_loss_grad = True
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with a branch for each dimension of the actions."""
+        return networks.policy(model=networks.branches(self.choices), optim=networks.optim())
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "Pendulum-v1": {
         "stop_return": -300.0,
         "max_steps": 50_000,
@@ -42,8 +46,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "eps_steps": 2_000,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a branch for each dimension of the actions."""
-    return networks.policy(model=networks.branches(networks.config.choices), optim=networks.optim())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, TemperatureConfig, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, TemperatureConfig, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat
 
 if TYPE_CHECKING:
@@ -25,8 +25,25 @@ class Config(OfflineControlConfig, TemperatureConfig):
     """Learning rate of Adam, of the actor after its steps of imitation, in which it is learning_rate. Default: the
     same."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an actor of squashed normal distributions and two critics."""
+        from torch.optim.lr_scheduler import MultiStepLR
 
-PRESETS: dict[str, dict[str, Any]] = {
+        optim, actor = networks.optim(), networks.normal_actor()
+        rate = self.learning_rate if self.actor_learning_rate is None else self.actor_learning_rate
+        changes = self.imitation_steps > 0 and 0 < self.learning_rate != rate
+        actor_optim = (optim if changes else networks.adam(rate))(actor.parameters())
+        schedule = MultiStepLR(actor_optim, [self.imitation_steps], rate / self.learning_rate) if changes else None
+        return networks.policy(
+            actor=actor,
+            actor_optim=actor_optim,
+            **networks.two(networks.action_value),
+            alpha=networks.alpha(),
+            lr_scheduler=schedule,
+        )
+
+
+PRESETS: Presets = {
     "Pendulum-v1": {
         "max_steps": 10_000,
         "eval_interval": 2_500,
@@ -42,21 +59,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "compile": True,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor of squashed normal distributions and two critics."""
-    from torch.optim.lr_scheduler import MultiStepLR
-
-    config, optim, actor = networks.config, networks.optim(), networks.normal_actor()
-    rate = config.learning_rate if config.actor_learning_rate is None else config.actor_learning_rate
-    changes = config.imitation_steps > 0 and 0 < config.learning_rate != rate
-    actor_optim = (optim if changes else networks.adam(rate))(actor.parameters())
-    schedule = MultiStepLR(actor_optim, [config.imitation_steps], rate / config.learning_rate) if changes else None
-    return networks.policy(
-        actor=actor,
-        actor_optim=actor_optim,
-        **networks.two(networks.action_value),
-        alpha=networks.alpha(),
-        lr_scheduler=schedule,
-    )

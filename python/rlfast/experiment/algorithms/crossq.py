@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PENDULUM_SOFT, EntropyConfig, settings
-from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat
+from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
+from rlfast.utils.arguments.validation import NonNegativeFloat, NonNegativeInt, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -19,7 +19,7 @@ SUMMARY = "soft actor-critic with batch normalization in place of target network
 class Config(EntropyConfig):
     """Soft actor-critic with batch normalization in place of target networks, for continuous actions."""
 
-    learning_rate = 1e-3
+    learning_rate: NonNegativeFloat = 1e-3
     ensemble_size: PositiveInt = 2
     """Critics."""
     critic_hidden_sizes: tuple[PositiveInt, ...] = (1024, 1024)
@@ -29,33 +29,35 @@ class Config(EntropyConfig):
     warmup_steps: NonNegativeInt = 100_000
     """Gradient steps of plain batch normalization, before running averages correct it."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with normalized critics and a normalized actor that gives normal distributions."""
+        from torch import nn
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "Pendulum-v1": {**PENDULUM_SOFT, "updates_per_step": 0.25, "critic_hidden_sizes": (64, 64), "policy_delay": 1},
+        from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLinear
+
+        def norm(inputs: int, size: int | None = None) -> nn.Module:
+            return BatchRenorm(inputs, size, momentum=self.momentum, warmup_steps=self.warmup_steps)
+
+        def layer(size: int, inputs: int, outputs: int) -> nn.Module:
+            return nn.Sequential(norm(inputs, size), EnsembleLinear(size, inputs, outputs))
+
+        optim = networks.adam(self.learning_rate, betas=(0.5, 0.999))
+        return networks.policy(
+            actor=networks.normal_actor(linear_layer=lambda i, o: nn.Sequential(norm(i), nn.Linear(i, o))),
+            actor_optim=optim,
+            critic=networks.action_values_by(
+                self.ensemble_size, hidden_layer=layer, last_layer=layer, hidden_sizes=self.critic_hidden_sizes
+            ),
+            critic_optim=optim,
+            alpha=networks.alpha(),
+        )
+
+
+PRESETS: Presets = {
+    "Pendulum-v1": {
+        **presets.PENDULUM_SOFT,
+        "updates_per_step": 0.25,
+        "critic_hidden_sizes": (64, 64),
+        "policy_delay": 1,
+    },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with normalized critics and a normalized actor that gives normal distributions."""
-    from torch import nn
-
-    from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLinear
-
-    config = networks.config
-
-    def norm(inputs: int, size: int | None = None) -> nn.Module:
-        return BatchRenorm(inputs, size, momentum=config.momentum, warmup_steps=config.warmup_steps)
-
-    def layer(size: int, inputs: int, outputs: int) -> nn.Module:
-        return nn.Sequential(norm(inputs, size), EnsembleLinear(size, inputs, outputs))
-
-    optim = networks.adam(config.learning_rate, betas=(0.5, 0.999))
-    return networks.policy(
-        actor=networks.normal_actor(linear_layer=lambda i, o: nn.Sequential(norm(i), nn.Linear(i, o))),
-        actor_optim=optim,
-        critic=networks.action_values_by(
-            config.ensemble_size, hidden_layer=layer, last_layer=layer, hidden_sizes=config.critic_hidden_sizes
-        ),
-        critic_optim=optim,
-        alpha=networks.alpha(),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineChoiceConfig, settings
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -18,8 +18,13 @@ SUMMARY = "batch-constrained Q-learning, from data with discrete actions"
 class Config(OfflineChoiceConfig):
     """Batch-constrained Q-learning of discrete actions."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with a network of values and an imitator."""
+        model, imitator = networks.action_values(), networks.action_values()
+        return networks.policy(model=model, imitator=imitator, optim=networks.optim())
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "CartPole-v1": {
         "max_steps": 6_000,
         "eval_interval": 2_000,
@@ -30,9 +35,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "target_update_freq": 200,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a network of values and an imitator."""
-    model, imitator = networks.action_values(), networks.action_values()
-    return networks.policy(model=model, imitator=imitator, optim=networks.optim())

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rlfast.experiment.config import OfflineChoiceConfig, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, settings
 
 TITLE = "Discrete CQL"
 SUMMARY = "conservative Q-learning of quantiles, from data with discrete actions"
@@ -21,7 +15,7 @@ class Config(OfflineChoiceConfig):
     num_quantiles = 50
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "CartPole-v1": {
         "max_steps": 6_000,
         "eval_interval": 2_000,
@@ -33,9 +27,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "min_q_weight": 5.0,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a network of distributions of returns."""
-    model = networks.action_values(atoms=networks.config.num_quantiles)
-    return networks.policy(model=model, optim=networks.optim())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineChoiceConfig, settings
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -20,8 +20,13 @@ class Config(OfflineChoiceConfig):
 
     deterministic_eval = True
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an actor and a network of action values; in tests it takes the likeliest action."""
+        actor, critic = networks.choice_actor(), networks.choice_values()
+        return networks.policy(actor=actor, critic=critic, optim=networks.optim())
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "CartPole-v1": {
         "max_steps": 6_000,
         "eval_interval": 3_000,
@@ -30,16 +35,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "min_q_weight": 0.1,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor and a network of action values; in tests it takes the likeliest action."""
-    from rlfast.utils.net.discrete import Actor, Critic
-
-    actions, (features, size) = networks.actions, networks.features()
-    given: dict[str, Any] = {"preprocess_net_output_dim": size, "device": networks.config.device}
-    return networks.policy(
-        actor=Actor(features, actions, softmax_output=False, **given),
-        critic=Critic(networks.features()[0], last_size=actions, **given),
-        optim=networks.optim(),
-    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_REPLAY, CATCH_REPLAY, EntropyConfig, settings
+from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
 from rlfast.utils.arguments.validation import FiniteFloat
 
 if TYPE_CHECKING:
@@ -26,8 +26,16 @@ class Config(EntropyConfig):
     deterministic_eval: bool = True
     """Whether actions of tests are the likeliest ones, and not drawn."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with two critics of all actions and an actor that gives their logits."""
+        actor, critics = networks.choice_actor(), networks.two(networks.choice_values)
+        alpha = self.make_alpha(0.98 * math.log(networks.actions))
+        policy = networks.policy(actor=actor, actor_optim=networks.optim(), alpha=alpha, **critics)
+        policy.deterministic_eval = self.deterministic_eval
+        return policy
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "num_envs": 8,
@@ -43,13 +51,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "buffer_size": 50_000,
     },
     "Catch-v0": {
-        **CATCH_REPLAY | {"max_steps": 40_000, "estimation_step": 3},
+        **presets.CATCH_REPLAY | {"max_steps": 40_000, "estimation_step": 3},
         "tau": 0.02,
         "alpha": 0.1,
         "auto_alpha": False,
     },
-    ALE: {
-        **ATARI_REPLAY,
+    presets.ALE: {
+        **presets.ATARI_REPLAY,
         "batch_size": 64,
         "start_steps": 640,
         "learning_rate": 1e-5,
@@ -58,12 +66,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "deterministic_eval": False,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with two critics of all actions and an actor that gives their logits."""
-    actor, critics = networks.choice_actor(), networks.two(networks.choice_values)
-    alpha = networks.config.make_alpha(0.98 * math.log(networks.actions))
-    policy = networks.policy(actor=actor, actor_optim=networks.optim(), alpha=alpha, **critics)
-    policy.deterministic_eval = networks.config.deterministic_eval
-    return policy

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_VALUES, QLearningConfig, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
 
 TITLE = "DQN"
 SUMMARY = "deep Q-learning, for discrete actions"
@@ -21,7 +15,7 @@ class Config(QLearningConfig):
     clip_loss_grad = True
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "learning_rate": 3e-3,
@@ -49,11 +43,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "eps_steps": 200_000,
         "compile": True,
     },
-    "Catch-v0": {**CATCH_VALUES},
-    ALE: {**ATARI_VALUES, "clip_loss_grad": False},
+    "Catch-v0": {**presets.CATCH_VALUES},
+    presets.ALE: {**presets.ATARI_VALUES, "clip_loss_grad": False},
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a network of action values."""
-    return networks.policy(model=networks.action_values(), optim=networks.optim())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PENDULUM_SOFT, EntropyConfig, settings
+from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -25,26 +25,25 @@ class Config(EntropyConfig):
     dropout: UnitFloat = 0.01
     """Probability that a unit of a critic's hidden layers is left out."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with critics that have dropout, and an actor that gives normal distributions."""
+        from torch import nn
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "Pendulum-v1": {**PENDULUM_SOFT, "actor_delay": 4, "batch_size": 128, "updates_per_step": 1.0, "tau": 0.02},
+        from rlfast.utils.net.ensemble import EnsembleLayerNorm, EnsembleLinear
+
+        def layer(size: int, inputs: int, outputs: int) -> nn.Module:
+            linear, norm = EnsembleLinear(size, inputs, outputs), EnsembleLayerNorm(size, outputs)
+            return nn.Sequential(linear, nn.Dropout(self.dropout), norm)  # arXiv:2110.02034, figure 1
+
+        return networks.policy(
+            actor=networks.normal_actor(),
+            actor_optim=networks.optim(),
+            critic=networks.action_values_by(self.ensemble_size, hidden_layer=layer),
+            critic_optim=networks.optim(),
+            alpha=networks.alpha(),
+        )
+
+
+PRESETS: Presets = {
+    "Pendulum-v1": {**presets.PENDULUM_SOFT, "actor_delay": 4, "batch_size": 128, "updates_per_step": 1.0, "tau": 0.02},
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with critics that have dropout, and an actor that gives normal distributions."""
-    from torch import nn
-
-    from rlfast.utils.net.ensemble import EnsembleLayerNorm, EnsembleLinear
-
-    def layer(size: int, inputs: int, outputs: int) -> nn.Module:
-        linear, norm = EnsembleLinear(size, inputs, outputs), EnsembleLayerNorm(size, outputs)
-        return nn.Sequential(linear, nn.Dropout(networks.config.dropout), norm)  # arXiv:2110.02034, figure 1
-
-    return networks.policy(
-        actor=networks.normal_actor(),
-        actor_optim=networks.optim(),
-        critic=networks.action_values_by(networks.config.ensemble_size, hidden_layer=layer),
-        critic_optim=networks.optim(),
-        alpha=networks.alpha(),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import QLearningConfig, settings
+from rlfast.experiment.config import Presets, QLearningConfig, settings
 from rlfast.utils.arguments.validation import NonNegativeInt
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ SUMMARY = "deep recurrent Q-learning, for discrete actions and partial observati
 class Config(QLearningConfig):
     """Deep recurrent Q-learning: a network with a memory, which learns from the state that it had while acting."""
 
-    recurrent = True
+    recurrent: bool = True
     hidden_sizes = (64,)
     learning_rate = 3e-3
     burn_in: NonNegativeInt = 3
@@ -28,8 +28,14 @@ class Config(QLearningConfig):
     """Indices of the numbers of an observation that the policy sees, such as 0 2. Default: all."""
     eps_end = 0.02
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with a recurrent network of action values."""
+        if not self.recurrent:
+            raise ValueError("DRQN needs a memory: leave out --no-recurrent, or train dqn")
+        return networks.policy(model=networks.action_values(), optim=networks.optim())
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 400.0,
         "observe": (0, 2),
@@ -42,10 +48,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "eps_steps": 8_000,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a recurrent network of action values."""
-    if not networks.config.recurrent:
-        raise ValueError("DRQN needs a memory: leave out --no-recurrent, or train dqn")
-    return networks.policy(model=networks.action_values(), optim=networks.optim())

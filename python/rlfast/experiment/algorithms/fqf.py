@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_DISTRIBUTIONS, QLearningConfig, settings
+from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -25,8 +25,20 @@ class Config(QLearningConfig):
     num_cosines: PositiveInt = 64
     """Cosines that a level is embedded by."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with a network of quantiles at levels that another proposes."""
+        from rlfast.utils.net.discrete import FractionProposalNetwork, FullQuantileFunction
 
-PRESETS: dict[str, dict[str, Any]] = {
+        sizes = self.hidden_sizes[-1:]
+        return networks.policy(
+            model=networks.quantiles(sizes, cosines=self.num_cosines, kind=FullQuantileFunction),
+            optim=networks.optim(),
+            fraction_model=FractionProposalNetwork(self.num_fractions, *sizes).to(self.device),
+            fraction_optim=networks.adam(self.fraction_learning_rate),
+        )
+
+
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "learning_rate": 2e-3,
@@ -36,32 +48,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden_sizes": (128,),
         "eps_end": 0.02,
     },
-    "Catch-v0": {**CATCH_DISTRIBUTIONS},
-    ALE: {
-        **ATARI_VALUES,
+    "Catch-v0": {**presets.CATCH_DISTRIBUTIONS},
+    presets.ALE: {
+        **presets.ATARI_VALUES,
         "learning_rate": 5e-5,
         "num_fractions": 32,
         "fraction_learning_rate": 2.5e-9,
         "ent_coef": 10.0,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a network of quantiles at levels that another proposes."""
-    from rlfast.utils.net.discrete import FractionProposalNetwork, FullQuantileFunction
-
-    config, actions, (features, size) = networks.config, networks.actions, networks.features()
-    return networks.policy(
-        model=FullQuantileFunction(
-            features,
-            actions,
-            config.hidden_sizes[-1:],
-            num_cosines=config.num_cosines,
-            preprocess_net_output_dim=size,
-            device=config.device,
-        ),
-        optim=networks.optim(),
-        fraction_model=FractionProposalNetwork(config.num_fractions, size).to(config.device),
-        fraction_optim=networks.adam(config.fraction_learning_rate),
-    )

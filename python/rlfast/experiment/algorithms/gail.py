@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from rlfast.experiment.config import AdvantageConfig, DataConfig, settings
+from rlfast.experiment.config import AdvantageConfig, DataConfig, Presets, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat
 
 if TYPE_CHECKING:
@@ -24,13 +24,26 @@ class Config(AdvantageConfig, DataConfig):
     """Always False: the expert's observations are those of the environment."""
     normalize_reward: Literal[False] = False
     """Always False: the policy learns from rewards of the discriminator."""
-    ent_coef = 0.0
-    max_grad_norm = 0.5
     disc_learning_rate: NonNegativeFloat = 3e-4
     """Learning rate of Adam for the discriminator."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an actor, a critic and a discriminator."""
+        from rlfast.data import ReplayBuffer
 
-PRESETS: dict[str, dict[str, Any]] = {
+        actor, dist_fn, critic = networks.actor_critic()
+        return networks.policy(
+            actor=actor,
+            critic=critic,
+            dist_fn=dist_fn,
+            optim=networks.optim(),
+            expert_buffer=ReplayBuffer(1) if networks.data is None else networks.data,
+            disc_net=networks.discriminator(),
+            disc_optim=networks.adam(self.disc_learning_rate),
+        )
+
+
+PRESETS: Presets = {
     "Pendulum-v1": {
         "max_steps": 200_000,
         "eval_interval": 20_480,
@@ -40,19 +53,3 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "InvertedPendulum-v5": {"max_steps": 65_536, "learning_rate": 1e-3, "log_std": -0.5, "disc_update_num": 20},
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor, a critic and a discriminator."""
-    from rlfast.data import ReplayBuffer
-
-    actor, dist_fn, critic = networks.actor_critic()
-    return networks.policy(
-        actor=actor,
-        critic=critic,
-        dist_fn=dist_fn,
-        optim=networks.optim(),
-        expert_buffer=ReplayBuffer(1) if networks.data is None else networks.data,
-        disc_net=networks.discriminator(),
-        disc_optim=networks.adam(networks.config.disc_learning_rate),
-    )

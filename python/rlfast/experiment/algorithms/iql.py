@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -18,8 +18,18 @@ SUMMARY = "implicit Q-learning, from data with continuous actions"
 class Config(OfflineControlConfig):
     """Implicit Q-learning."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an actor of normal distributions, two critics and a value."""
+        return networks.policy(
+            actor=networks.normal_actor(conditioned_sigma=False, bounded=True),
+            actor_optim=networks.optim(),
+            **networks.two(networks.action_value),
+            value=networks.state_value(),
+            value_optim=networks.optim(),
+        )
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "Pendulum-v1": {
         "max_steps": 6_000,
         "eval_interval": 2_000,
@@ -30,14 +40,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "temperature": 0.5,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor of normal distributions, two critics and a value."""
-    return networks.policy(
-        actor=networks.normal_actor(conditioned_sigma=False, bounded=True),
-        actor_optim=networks.optim(),
-        **networks.two(networks.action_value),
-        value=networks.state_value(),
-        value_optim=networks.optim(),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_DISTRIBUTIONS, QLearningConfig, settings
+from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -24,8 +24,13 @@ class Config(QLearningConfig):
     head_sizes: tuple[PositiveInt, ...] | None = None
     """Number of units of each hidden layer above these. Default: one layer, as large as the last of hidden_sizes."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with a network of quantiles at levels that are drawn."""
+        sizes = self.hidden_sizes[-1:] if self.head_sizes is None else self.head_sizes
+        return networks.policy(model=networks.quantiles(sizes, cosines=self.num_cosines), optim=networks.optim())
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "learning_rate": 3e-3,
@@ -36,13 +41,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden_sizes": (64,),
         "eps_steps": 5_000,
     },
-    "Catch-v0": {**CATCH_DISTRIBUTIONS},
-    ALE: {**ATARI_VALUES},
+    "Catch-v0": {**presets.CATCH_DISTRIBUTIONS},
+    presets.ALE: {**presets.ATARI_VALUES},
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a network of quantiles at levels that are drawn."""
-    config = networks.config
-    sizes = config.hidden_sizes[-1:] if config.head_sizes is None else config.head_sizes
-    return networks.policy(model=networks.quantiles(sizes, cosines=config.num_cosines), optim=networks.optim())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PolicyGradientConfig, settings
+from rlfast.experiment.config import PolicyGradientConfig, Presets, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -22,14 +22,13 @@ class Config(PolicyGradientConfig):
     repeat = 1
     reward_normalization = True
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an actor whose first weights are orthogonal."""
+        actor, dist_fn = networks.actor()
+        networks.initialize(actor)
+        return networks.policy(actor=actor, dist_fn=dist_fn, optim=networks.optim())
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "CartPole-v1": {"stop_return": 475.0, "eval_interval": 8_192, "learning_rate": 5e-3, "max_steps": 300_000}
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor whose first weights are orthogonal."""
-    actor, dist_fn = networks.actor()
-    networks.initialize(actor)
-    return networks.policy(actor=actor, dist_fn=dist_fn, optim=networks.optim())

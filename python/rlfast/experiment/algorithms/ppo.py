@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rlfast.experiment.config import ALE, ATARI, CATCH, AdvantageConfig, Schedule, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import AdvantageConfig, Presets, Schedule, presets, settings
 
 TITLE = "PPO"
 SUMMARY = "proximal policy optimization, for discrete and continuous actions"
@@ -21,15 +17,15 @@ class Config(AdvantageConfig):
     batch_size = 64
     clip_schedule: Schedule = "constant"
     """Schedule of that number: constant; linear to 0 at max_steps; or exponential, see schedule_factor."""
-    ent_coef = 0.0
-    max_grad_norm = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.compile and self.clip_schedule != "constant":
-            raise ValueError(
-                f"--clip-schedule {self.clip_schedule} cannot be had with --compile: a graph has one clip range"
-            )
+            raise ValueError(f"--clip-schedule {self.clip_schedule} excludes --compile: a graph has one clip range")
+
+    def set_schedules(self, policy: Any, env_step: int) -> None:
+        """Sets the clip range."""
+        policy.eps_clip = self.scheduled(self.clip_schedule, self.eps_clip, env_step)
 
 
 BOX2D: dict[str, Any] = {
@@ -55,7 +51,7 @@ MUJOCO: dict[str, Any] = {
 }
 """What the presets for MuJoCo's robots have in common."""
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "eval_interval": 4_096,
@@ -124,7 +120,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_grad_norm": 0.8,
     },
     "Catch-v0": {
-        **CATCH,
+        **presets.CATCH,
         "max_steps": 100_000,
         "activation": "relu",
         "learning_rate": 1e-3,
@@ -133,8 +129,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 128,
         "ent_coef": 0.01,
     },
-    ALE: {
-        **ATARI,
+    presets.ALE: {
+        **presets.ATARI,
         "activation": "relu",
         "shared_features": True,
         "learning_rate": 2.5e-4,
@@ -149,14 +145,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "deterministic_eval": False,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor and a critic whose first weights are orthogonal."""
-    actor, dist_fn, critic = networks.actor_critic()
-    return networks.policy(actor=actor, critic=critic, dist_fn=dist_fn, optim=networks.optim())
-
-
-def schedules(config: Config, policy: Any, env_step: int) -> None:
-    """Sets the clip range."""
-    policy.eps_clip = config.scheduled(config.clip_schedule, config.eps_clip, env_step)

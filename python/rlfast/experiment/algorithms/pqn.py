@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig, Presets, settings
 
 TITLE = "PQN"
 SUMMARY = "parallelised Q-network, for discrete actions, without a replay buffer"
@@ -27,7 +21,7 @@ class Config(OnPolicyConfig, ExplorationConfig):
     """Normalize each layer, which keeps values from growing without bound."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "CartPole-v1": {  # with few random actions, or a larger rate, what was learned is forgotten soon
         "stop_return": 475.0,
         "learning_rate": 1e-3,
@@ -39,8 +33,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "eps_steps": 20_000,
     }
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """Returns the policy, with a network of action values."""
-    return networks.policy(model=networks.action_values(), optim=networks.optim())

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rlfast.experiment.config import SequenceConfig, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import Presets, SequenceConfig, settings
 
 TITLE = "R2D2"
 SUMMARY = "recurrent Q-learning from prioritized sequences, for discrete actions and partial observations"
@@ -28,7 +22,7 @@ class Config(SequenceConfig):
     max_grad_norm = 40.0
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 400.0,
         "observe": (0, 2),
@@ -44,8 +38,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "eps_end": 0.02,
     }
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a recurrent network of action values."""
-    return networks.policy(model=networks.action_values(), optim=networks.optim())

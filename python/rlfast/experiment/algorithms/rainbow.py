@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ALE, ATARI_VALUES, CATCH_DISTRIBUTIONS, QLearningConfig, settings
+from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat
 
 if TYPE_CHECKING:
@@ -28,8 +28,15 @@ class Config(QLearningConfig):
     eps_start = 0.0
     eps_end = 0.0
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with a noisy network of distributions of returns."""
+        from rlfast.utils.net.discrete import NoisyLinear
 
-PRESETS: dict[str, dict[str, Any]] = {
+        noisy = partial(NoisyLinear, noisy_std=self.noisy_std)
+        return networks.policy(model=networks.action_values(linear_layer=noisy), optim=networks.optim())
+
+
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "learning_rate": 3e-3,
@@ -44,26 +51,17 @@ PRESETS: dict[str, dict[str, Any]] = {
         "eps_steps": 5_000,
     },
     "Catch-v0": {
-        **CATCH_DISTRIBUTIONS,
+        **presets.CATCH_DISTRIBUTIONS,
         "v_min": -1.0,
         "v_max": 1.0,
         "noisy_std": 0.1,
         "eps_start": 1.0,
         "eps_end": 0.05,
     },
-    ALE: {
-        **ATARI_VALUES,
+    presets.ALE: {
+        **presets.ATARI_VALUES,
         "learning_rate": 6.25e-5,
         "noisy_std": 0.1,
         "beta_steps": 5_000_000,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with a noisy network of distributions of returns."""
-    from rlfast.utils.net.discrete import NoisyLinear
-
-    noisy = partial(NoisyLinear, noisy_std=networks.config.noisy_std)
-    model = networks.action_values(atoms=networks.config.num_atoms, softmax=True, linear_layer=noisy)
-    return networks.policy(model=model, optim=networks.optim())

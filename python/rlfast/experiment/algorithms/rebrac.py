@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rlfast.experiment.config import OfflineControlConfig, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import OfflineControlConfig, Presets, settings
 
 TITLE = "ReBRAC"
 SUMMARY = "revisited behaviour-regularized actor-critic, from data with continuous actions"
@@ -19,7 +13,7 @@ class Config(OfflineControlConfig):
     """Revisited behaviour-regularized actor-critic."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "Pendulum-v1": {
         "max_steps": 8_000,
         "eval_interval": 2_000,
@@ -31,9 +25,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "critic_penalty": 0.0,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor and two critics."""
-    actor = networks.deterministic_actor()
-    return networks.policy(actor=actor, actor_optim=networks.optim(), **networks.two(networks.action_value))

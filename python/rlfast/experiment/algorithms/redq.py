@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PENDULUM_SOFT, NormalConfig, settings
+from rlfast.experiment.config import NormalConfig, Presets, presets, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -25,10 +25,20 @@ class Config(NormalConfig):
         if self.subset_size > self.ensemble_size:
             raise ValueError(f"--subset-size {self.subset_size} must be at most --ensemble-size {self.ensemble_size}")
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an ensemble of critics and an actor that gives normal distributions."""
+        return networks.policy(
+            actor=networks.normal_actor(),
+            actor_optim=networks.optim(),
+            critic=networks.action_values_by(self.ensemble_size),
+            critic_optim=networks.optim(),
+            alpha=networks.alpha(),
+        )
 
-PRESETS: dict[str, dict[str, Any]] = {
+
+PRESETS: Presets = {
     "Pendulum-v1": {
-        **PENDULUM_SOFT,
+        **presets.PENDULUM_SOFT,
         "actor_delay": 4,
         "ensemble_size": 5,
         "batch_size": 128,
@@ -36,14 +46,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "tau": 0.02,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an ensemble of critics and an actor that gives normal distributions."""
-    return networks.policy(
-        actor=networks.normal_actor(),
-        actor_optim=networks.optim(),
-        critic=networks.action_values_by(networks.config.ensemble_size),
-        critic_optim=networks.optim(),
-        alpha=networks.alpha(),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PENDULUM_SOFT, NormalConfig, settings
+from rlfast.experiment.config import NormalConfig, Presets, presets, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -18,11 +18,16 @@ SUMMARY = "soft actor-critic, for continuous actions"
 class Config(NormalConfig):
     """Soft actor-critic, for continuous actions."""
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with two critics and an actor that gives normal distributions."""
+        critics, actor = networks.two(networks.action_value), networks.normal_actor()
+        return networks.policy(actor=actor, actor_optim=networks.optim(), alpha=networks.alpha(), **critics)
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "Pendulum-v1": {**PENDULUM_SOFT, "updates_per_step": 0.25, "tau": 0.02},
+
+PRESETS: Presets = {
+    "Pendulum-v1": {**presets.PENDULUM_SOFT, "updates_per_step": 0.25, "tau": 0.02},
     "InvertedPendulum-v5": {
-        **PENDULUM_SOFT | {"stop_return": 950.0, "max_steps": 50_000, "gamma": 0.98},
+        **presets.PENDULUM_SOFT | {"stop_return": 950.0, "max_steps": 50_000, "gamma": 0.98},
         "updates_per_step": 0.25,
         "tau": 0.02,
     },
@@ -38,9 +43,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "compile": True,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with two critics and an actor that gives normal distributions."""
-    critics, actor = networks.two(networks.action_value), networks.normal_actor()
-    return networks.policy(actor=actor, actor_optim=networks.optim(), alpha=networks.alpha(), **critics)

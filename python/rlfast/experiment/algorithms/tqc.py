@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PENDULUM_SOFT, EntropyConfig, settings
+from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -32,18 +32,17 @@ class Config(EntropyConfig):
                 f"--num-quantiles {self.num_quantiles}"
             )
 
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an ensemble of critics of quantiles and an actor that gives normal distributions."""
+        return networks.policy(
+            actor=networks.normal_actor(),
+            actor_optim=networks.optim(),
+            critic=networks.action_values_by(self.ensemble_size, values=self.num_quantiles),
+            critic_optim=networks.optim(),
+            alpha=networks.alpha(),
+        )
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "Pendulum-v1": {**PENDULUM_SOFT, "updates_per_step": 0.25, "ensemble_size": 2, "tau": 0.02},
+
+PRESETS: Presets = {
+    "Pendulum-v1": {**presets.PENDULUM_SOFT, "updates_per_step": 0.25, "ensemble_size": 2, "tau": 0.02},
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an ensemble of critics of quantiles and an actor that gives normal distributions."""
-    return networks.policy(
-        actor=networks.normal_actor(),
-        actor_optim=networks.optim(),
-        critic=networks.action_values_by(networks.config.ensemble_size, values=networks.config.num_quantiles),
-        critic_optim=networks.optim(),
-        alpha=networks.alpha(),
-    )

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from rlfast.experiment.config import NaturalGradientConfig, settings
-
-if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import BasePolicy
+from rlfast.experiment.config import NaturalGradientConfig, Presets, settings
 
 TITLE = "TRPO"
 SUMMARY = "trust region policy optimization, for discrete and continuous actions"
@@ -19,7 +13,7 @@ class Config(NaturalGradientConfig):
     """Trust region policy optimization, for discrete, multi-discrete and continuous actions."""
 
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
         "eval_interval": 4_096,
@@ -43,9 +37,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         "reward_normalization": True,
     },
 }
-
-
-def build(networks: Networks) -> BasePolicy:
-    """The policy, with an actor and a critic whose first weights are orthogonal."""
-    actor, dist_fn, critic = networks.actor_critic()
-    return networks.policy(actor=actor, critic=critic, dist_fn=dist_fn, optim=networks.optim())

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from rlfast.experiment.config.base import RunConfig
+    from rlfast.experiment.config import RunConfig
 
 IN_MEMORY = ("ram", "lz4", "zstd")
 """The values of ``storage`` that are no folder."""
@@ -160,7 +160,7 @@ def _is_remembered(lead: _Lead) -> bool:
     return all(_finds(name, known) for name, known in files.items())
 
 
-def _finds(module: str, known: Any) -> bool:
+def _finds(module: str, known: object) -> bool:
     """Whether importing a module runs the file that was recorded; its folder is searched last."""
     if not isinstance(known, dict) or not isinstance(known.get("root"), str):
         return False

@@ -98,7 +98,7 @@ class Encoded(nn.Module):
         super().__init__()
         self.encoder, self.net = encoder, net
 
-    def forward(self, obs: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, obs: object, *args: Any, **kwargs: Any) -> Any:
         """Compute the output of ``net`` for encoded observations.
 
         :param obs: observations, ``[batch, ...]``.

@@ -1,35 +1,50 @@
-"""Networks for any spaces."""
+"""The networks of runs, for the observation and action spaces of an environment."""
 
 from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlfast.experiment.networks.continuous import ContinuousNetworks
-from rlfast.experiment.networks.discrete import DiscreteNetworks
-from rlfast.experiment.networks.encoder import Encoded
+from rlfast.experiment.networks.encoder import Encoded, Encoder, is_image
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.arguments.settings import settings_of
 from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net._generative import VAE, Perturbation
 from rlfast.utils.net.atari import layer_init
-from rlfast.utils.net.common import MLP
+from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, Recurrent, size_of
 from rlfast.utils.optim import adam
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from rlfast.experiment.config import TemperatureConfig
+    import gymnasium as gym
+    from gymnasium.spaces import Box
+
+    from rlfast.data import ReplayBuffer
     from rlfast.policy import Alpha, BasePolicy
     from rlfast.policy.rollout import TDistFn
+    from rlfast.utils.net.common import TLinearLayer
     from rlfast.utils.optim import OptimizerFactory
 
+    LayerOf = Callable[[int, int, int], nn.Module]
 
-class Networks(DiscreteNetworks, ContinuousNetworks):
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
+"""The activations of hidden layers, by the names that settings give them."""
+
+
+class Networks:
     """Makes networks for observations that are vectors, images, numbers or dicts of these, and for any actions.
 
     Images pass through convolutions, and the parts of dicts are encoded one by one. Of a dict with ``obs`` and a
@@ -42,6 +57,72 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
     :param act_space: action space of one environment.
     :param data: the transitions of an expert, for an algorithm that imitates it and also acts; None for others.
     """
+
+    def __init__(
+        self,
+        config: Any,
+        title: str,
+        obs_space: gym.Space[Any],
+        act_space: gym.Space[Any],
+        data: ReplayBuffer | None = None,
+    ) -> None:
+        self.config, self.data = config, data
+        self._title = title
+        self._activation = ACTIVATIONS[self._chosen("activation", "relu")]
+        self._obs_space, self._act_space = _without_mask(obs_space, act_space), act_space
+
+    def _chosen(self, name: str, usual: object = False) -> Any:
+        """Returns a setting, or ``usual`` for an algorithm that does not have it."""
+        return getattr(self.config, name, usual)
+
+    def _refuse_setting(self, flag: str) -> None:
+        if self._chosen(flag):
+            raise ValueError(f"{self._title} does not support --{flag}: leave it out")
+
+    def _space_error(self, what: str, space: gym.Space[Any]) -> ValueError:
+        return ValueError(f"{self._title} needs {what}, and those of {self.config.env} are {space}")
+
+    def _vector_size(self) -> int:
+        if not isinstance(self._obs_space, spaces.Box) or is_image(self._obs_space):
+            raise self._space_error("observations that are vectors", self._obs_space)
+        if not self.config.hidden_sizes:
+            raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
+        return size_of(self._obs_space.shape)
+
+    def _net(self, size: Any, **more: Any) -> Net:
+        usual: dict[str, Any] = {"hidden_sizes": self.config.hidden_sizes, "activation": self._activation}
+        return Net(size, **usual | more)
+
+    def _recurrent(self, size: Any, outputs: int, **options: Any) -> Recurrent:
+        units = self.config.hidden_sizes[-1]
+        return Recurrent(1, size, outputs, hidden_layer_size=units, **options)
+
+    def _body(self, size: object, **options: Any) -> nn.Module:
+        """Returns a network of features for an actor's head."""
+        if self.config.recurrent:
+            return self._recurrent(size, self.config.hidden_sizes[-1])
+        return self._net(size, **options)
+
+    def _encoder(self) -> Encoder | None:
+        space = self._obs_space
+        if isinstance(space, spaces.Box) and not is_image(space):
+            return None
+        try:
+            return Encoder(space, **self._convolutions())
+        except TypeError:
+            raise self._space_error("observations that are arrays, numbers or dicts of these", space) from None
+
+    def _convolutions(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"channels": self.config.channels, "dtype": getattr(torch, self.config.dtype)}
+        if self._chosen("orthogonal"):
+            given["layer_init"] = layer_init
+        return given
+
+    def _over_encoder(self, head: Callable[[Any], nn.Module]) -> nn.Module:
+        """Returns a head on observations that are vectors, or on encoded observations."""
+        encoder = self._encoder()
+        net = head(self._obs_space.shape) if encoder is None else Encoded(encoder, head(encoder.output_dim))
+        return net.to(self.config.device)
 
     @property
     def continuous(self) -> bool:
@@ -75,7 +156,8 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
 
     def alpha(self) -> Alpha:
         """Returns the temperature of the settings, for continuous actions."""
-        return cast("TemperatureConfig", self.config).make_alpha(-float(self.action_size))
+        made: Alpha = self.config.make_alpha(-float(self.action_size))
+        return made
 
     def two(self, critic: Callable[[], nn.Module]) -> dict[str, Any]:
         """Returns two critics and their optimizers, by the names that policies have for them.
@@ -142,6 +224,220 @@ class Networks(DiscreteNetworks, ContinuousNetworks):
         act = self.action_size if self.continuous else self.actions
         return MLP(self._vector_size() + act, 1, self.config.hidden_sizes, activation=nn.Tanh).to(self.config.device)
 
+    # -- discrete actions ----------------------------------------------------------------------------------------------
+
+    @property
+    def actions(self) -> int:
+        """How many discrete actions there are.
+
+        :raises ValueError: the actions are not discrete.
+        """
+        if not isinstance(self._act_space, spaces.Discrete):
+            raise self._space_error("discrete actions", self._act_space)
+        return int(self._act_space.n)
+
+    def action_values(self, *, linear_layer: Callable[[int, int], nn.Module] = nn.Linear) -> nn.Module:
+        """Returns a network for values of discrete actions, ``(obs, state) -> ([B, actions], state)``.
+
+        Settings decide whether it is dueling and whether its layers are normalized. With a setting ``num_atoms``, it
+        gives probabilities of values ``[B, actions, num_atoms]``; with ``num_quantiles``, ``[B, actions,
+        num_quantiles]``.
+
+        :param linear_layer: makes the layers of the streams, or all layers without streams.
+        :raises ValueError: if actions are not discrete, or a recurrent network should have atoms or be normalized.
+        """
+        actions, dueling = self.actions, self._chosen("dueling")
+        softmax = self._chosen("num_atoms", 0) > 0
+        atoms = self._chosen("num_atoms" if softmax else "num_quantiles", 1)
+        norm_layer = nn.LayerNorm if self._chosen("layer_norm") else None
+        if norm_layer is not None and self.config.recurrent:
+            raise ValueError("--layer-norm and --recurrent exclude each other: add --no-layer-norm")
+        if atoms > 1 and self.config.recurrent:
+            raise ValueError(f"{self._title} does not support --recurrent: leave it out")
+        stream: dict[str, Any] = {"hidden_sizes": self.config.hidden_sizes[-1:], "linear_layer": linear_layer}
+        return self._over_encoder(
+            lambda size: (
+                self._recurrent(size, actions, dueling_param=(stream, stream) if dueling else None)
+                if self.config.recurrent
+                else self._net(
+                    size,
+                    action_shape=actions,
+                    num_atoms=atoms,
+                    softmax=softmax,
+                    dueling_param=(stream, stream) if dueling else None,
+                    linear_layer=nn.Linear if dueling else linear_layer,
+                    norm_layer=norm_layer,
+                )
+            )
+        )
+
+    def features(self) -> tuple[nn.Module, int]:
+        """Features of observations, ``(obs, state) -> ([B, size], state)``, and their size.
+
+        :raises ValueError: there is no hidden layer, or the network shall be dueling.
+        """
+        if not self.config.hidden_sizes:
+            raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
+        self._refuse_setting("dueling")
+        return self._over_encoder(self._body), self.config.hidden_sizes[-1]
+
+    def choice_actor(self) -> nn.Module:
+        """Returns an actor of logits of discrete actions, ``(obs, state) -> ([B, actions], state)``.
+
+        :raises ValueError: see :meth:`actions` and :meth:`features`.
+        """
+        return self._choices(discrete.Actor, softmax_output=False, action_shape=self.actions)
+
+    def choice_values(self) -> nn.Module:
+        """Returns a critic of all discrete actions, ``obs -> [B, actions]``.
+
+        :raises ValueError: see :meth:`actions` and :meth:`features`.
+        """
+        return self._choices(discrete.Critic, last_size=self.actions)
+
+    def quantiles(
+        self,
+        head_sizes: Sequence[int],
+        *,
+        cosines: int,
+        kind: type[nn.Module] = discrete.ImplicitQuantileNetwork,
+    ) -> nn.Module:
+        """Returns a network of quantiles of the returns of discrete actions.
+
+        :param head_sizes: sizes of the hidden layers above the embedding of levels.
+        :param cosines: number of cosines of that embedding.
+        :param kind: the class of the network. Default: one that draws the levels itself.
+        :raises ValueError: see :meth:`actions` and :meth:`features`.
+        """
+        return self._choices(kind, action_shape=self.actions, hidden_sizes=head_sizes, num_cosines=cosines)
+
+    def _choices(self, head: Callable[..., nn.Module], **options: Any) -> nn.Module:
+        """Returns a head on features."""
+        features, size = self.features()
+        return head(features, preprocess_net_output_dim=size, device=self.config.device, **options)
+
+    # -- continuous actions --------------------------------------------------------------------------------------------
+
+    @property
+    def action_size(self) -> int:
+        """The number of elements of a continuous action.
+
+        :raises ValueError: if actions are not continuous.
+        """
+        return size_of(self._box().shape)
+
+    def _box(self) -> Box[Any]:
+        space = self._act_space
+        if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+            raise self._space_error("continuous actions", space)
+        if not space.shape:
+            raise self._space_error("actions along at least one axis", space)
+        return space
+
+    def deterministic_actor(self) -> nn.Module:
+        """Returns an actor with one action in [-1, 1] for each observation, ``(obs, state) -> ([B, size], state)``.
+
+        :raises ValueError: if actions are not continuous.
+        """
+        shape = self._box().shape
+        return self._over_encoder(lambda size: continuous.Actor(self._body(size), shape))
+
+    def normal_actor(self, *, linear_layer: TLinearLayer = nn.Linear, **chosen: float) -> nn.Module:
+        """Returns an actor of means and standard deviations, ``(obs, state) -> (([B, size], [B, size]), state)``.
+
+        :param linear_layer: makes a hidden layer from its two sizes; not used with ``recurrent``.
+        :param chosen: values in place of those of the settings: ``conditioned_sigma``, whether standard deviations
+            depend on the observation (True for an algorithm without the setting); ``log_std``, the first logarithm of
+            those that do not; ``bounded``, whether means are in [-1, 1].
+        :raises ValueError: if actions are not continuous.
+        """
+        shape = self._box().shape
+        usual = {"conditioned_sigma": True, "log_std": 0.0, "bounded": False}
+        conditioned_sigma, log_std, bounded = (chosen.get(name, self._chosen(name, usual[name])) for name in usual)
+
+        def head(size: object) -> nn.Module:
+            body = self._body(size, linear_layer=linear_layer)
+            actor = continuous.ActorProb(body, shape, unbounded=not bounded, conditioned_sigma=conditioned_sigma)
+            if not conditioned_sigma:
+                nn.init.constant_(actor.sigma_param, log_std)
+            return actor
+
+        return self._over_encoder(head)
+
+    def action_value(self) -> nn.Module:
+        """Returns a network for the value of a continuous action, ``(obs, act) -> [B, 1]``, never recurrent.
+
+        :raises ValueError: if actions are not continuous.
+        """
+        norm_layer = nn.LayerNorm if self._chosen("layer_norm") else None
+        options: dict[str, Any] = {"action_shape": self._box().shape, "concat": True, "norm_layer": norm_layer}
+        return self._over_encoder(lambda size: continuous.Critic(self._net(size, **options)))
+
+    def action_values_by(
+        self,
+        number: int,
+        *,
+        values: int = 1,
+        hidden_layer: LayerOf = EnsembleLinear,
+        last_layer: LayerOf = EnsembleLinear,
+        hidden_sizes: tuple[int, ...] | None = None,
+    ) -> nn.Module:
+        """Returns an ensemble for values of a continuous action, ``(obs, act) -> [number, B, values]``.
+
+        :param number: number of members.
+        :param values: number of outputs of each member, for distributional learning.
+        :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer.
+        :param last_layer: makes the last layer, as ``hidden_layer``.
+        :param hidden_sizes: sizes of the hidden layers; None for those of the configuration.
+        :raises ValueError: if actions are not continuous.
+        """
+        shape = self._box().shape
+        hidden, last = partial(hidden_layer, number), partial(last_layer, number)
+        sizes = self.config.hidden_sizes if hidden_sizes is None else hidden_sizes
+        return self._over_encoder(
+            lambda size: continuous.Critic(
+                self._net(size, action_shape=shape, concat=True, linear_layer=hidden, hidden_sizes=sizes),
+                linear_layer=last,
+                flatten_input=False,
+                output_dim=values,
+            )
+        )
+
+    def branches(self, choices: int) -> nn.Module:
+        """Values of the choices in each dimension of a continuous action, ``(obs, state) -> ([B, D, choices], state)``.
+
+        :param choices: how many there are in each dimension, 2 or more.
+        :raises ValueError: the actions are not continuous, there are too few choices, or the network shall have a
+            memory.
+        """
+        if choices < 2:
+            raise ValueError(f"--choices must be at least 2, got {choices}")
+        self._refuse_setting("dueling")
+        self._refuse_setting("recurrent")
+        dimensions, sizes = self.action_size, [*self.config.hidden_sizes]
+        return self._over_encoder(
+            lambda size: BranchingNet(size, dimensions, choices, sizes, activation=self._activation)
+        )
+
+    def autoencoder(self, latent_dim: int) -> VAE:
+        """Returns an autoencoder of continuous actions.
+
+        :param latent_dim: number of latent numbers.
+        :raises ValueError: if observations are no vectors, or actions are not continuous.
+        """
+        obs, act, sizes = self._vector_size(), self.action_size, self.config.hidden_sizes
+        encoder, decoder = MLP(obs + act, 0, sizes), MLP(obs + latent_dim, act, sizes)
+        return VAE(encoder, decoder, sizes[-1], latent_dim, 1.0).to(self.config.device)
+
+    def perturbation(self, phi: float) -> Perturbation:
+        """Returns a network that moves continuous actions.
+
+        :param phi: the largest movement.
+        :raises ValueError: if observations are no vectors, or actions are not continuous.
+        """
+        net = self._net(self._vector_size() + self.action_size, action_shape=self.action_size)
+        return Perturbation(net, 1.0, phi=phi).to(self.config.device)
+
 
 def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:
     """Initialise weights orthogonally, and the actor's last layer near zero (arXiv:2006.05990, section 3.2).
@@ -159,3 +455,9 @@ def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:
     with torch.no_grad():
         for parameter in last.parameters():
             parameter.mul_(0.01)
+
+
+def _without_mask(obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> gym.Space[Any]:
+    """Returns the space of what networks get: ``obs`` of a dict that also has a ``mask`` of counted actions."""
+    masked = isinstance(obs_space, spaces.Dict) and {"obs", "mask"} <= obs_space.keys()
+    return obs_space["obs"] if masked and not isinstance(act_space, spaces.Box) else obs_space  # type: ignore[index]

@@ -137,7 +137,7 @@ def _labels(keys: Sequence[_Configuration]) -> dict[_Configuration, str]:
     return labels
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "on", False: "off", None: "none"}[value]
     if isinstance(value, list):

@@ -75,7 +75,7 @@ class _Writer:
             return {_TAG: "member", "class": _checked_name(kind, path), "name": value.name}
         return self._object(value, path)
 
-    def _object(self, value: Any, path: str) -> dict[str, Any]:
+    def _object(self, value: object, path: str) -> dict[str, Any]:
         name = _checked_name(type(value), path)
         if not name.startswith(_OWN) or not hasattr(value, "__dict__"):
             raise NotPlainError(f"{path} is a {type(value).__module__}.{type(value).__qualname__}")
@@ -123,7 +123,7 @@ class _Reader:
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         if isinstance(value, list):
             return [self.value(one) for one in value]
         if not isinstance(value, dict):

@@ -141,7 +141,7 @@ class _Declared(Declaration):
         self.envs.train_envs, self.envs.test_envs = both = super().environments(config)
         return both
 
-    def policy(self, config: RunConfig, obs_space: Any, act_space: Any, data: Any = None) -> Any:  # noqa: ARG002
+    def policy(self, config: RunConfig, obs_space: object, act_space: object, data: object = None) -> Any:  # noqa: ARG002
         return self._experiment.agent_factory.create_policy(self.envs, config.device)
 
     def buffer_options(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def _read(path: Path) -> Experiment:
     return experiment
 
 
-def _class_of(part: Any) -> str:
+def _class_of(part: object) -> str:
     return f"{type(part).__module__}.{type(part).__qualname__}"
 
 

@@ -90,7 +90,7 @@ class ParamTransformerChangeValue(ParamTransformer):
         params[self.key] = self.change_value(params[self.key], data)
 
     @abstractmethod
-    def change_value(self, value: Any, data: ParamTransformerData) -> Any:
+    def change_value(self, value: object, data: ParamTransformerData) -> Any:
         """Returns the new value.
 
         :param value: the old one.
@@ -207,21 +207,21 @@ class ParamTransformerAutoAlpha(ParamTransformer):
 class ParamTransformerNoiseFactory(ParamTransformerChangeValue):
     """Replaces the factory of noise by the noise."""
 
-    def change_value(self, value: Any, data: ParamTransformerData) -> Any:
+    def change_value(self, value: object, data: ParamTransformerData) -> Any:
         return value.create_noise(data.envs) if isinstance(value, NoiseFactory) else value
 
 
 class ParamTransformerFloatEnvParamFactory(ParamTransformerChangeValue):
     """Replaces the factory of a number by the number."""
 
-    def change_value(self, value: Any, data: ParamTransformerData) -> Any:
+    def change_value(self, value: object, data: ParamTransformerData) -> Any:
         return value.create_value(data.envs) if isinstance(value, EnvValueFactory) else value
 
 
 class ParamTransformerDistributionFunction(ParamTransformerChangeValue):
     """Replaces ``"default"``, or the factory of a distribution function, by the function."""
 
-    def change_value(self, value: Any, data: ParamTransformerData) -> Any:
+    def change_value(self, value: object, data: ParamTransformerData) -> Any:
         factory = DistributionFunctionFactoryDefault() if value == "default" else value
         return factory.create_dist_fn(data.envs) if isinstance(factory, DistributionFunctionFactory) else factory
 
@@ -229,7 +229,7 @@ class ParamTransformerDistributionFunction(ParamTransformerChangeValue):
 class ParamTransformerActionScaling(ParamTransformerChangeValue):
     """Replaces ``"default"`` by whether actions are continuous."""
 
-    def change_value(self, value: Any, data: ParamTransformerData) -> Any:
+    def change_value(self, value: object, data: ParamTransformerData) -> Any:
         return data.envs.get_type().is_continuous() if value == "default" else value
 
 

@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from stable_baselines3.her import her_replay_buffer as host
 from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY, GoalSelectionStrategy
 
-from rlfast.interop._columns import Index
+from rlfast.interop._columns import Index, Obs
 from rlfast.interop.sb3.replay import DictReplayBuffer
 
 
@@ -96,7 +96,15 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
         self._forget_episodes()
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]) -> None:
+    def add(
+        self,
+        obs: Obs,
+        next_obs: Obs,
+        action: NDArray[Any],
+        reward: NDArray[Any],
+        done: NDArray[Any],
+        infos: list[dict[str, Any]],
+    ) -> None:
         """Adds one transition of each environment; see :meth:`ReplayBuffer.add`."""
         pos = self.pos
         super().add(obs, next_obs, action, reward, done, infos)

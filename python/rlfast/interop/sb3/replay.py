@@ -14,7 +14,7 @@ from stable_baselines3.common import buffers as host
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlfast.interop._columns import Columns, Index, Leaf
+from rlfast.interop._columns import Columns, Index, Leaf, Obs
 
 V = TypeVar("V")
 
@@ -32,7 +32,7 @@ class Column(Generic[V]):
     def __get__(self, buffer: None, owner: type) -> Column[V]: ...
     @overload
     def __get__(self, buffer: ReplayBuffer, owner: type) -> V: ...
-    def __get__(self, buffer: Any, owner: type) -> Any:
+    def __get__(self, buffer: ReplayBuffer | None, owner: type) -> Any:
         if buffer is None:
             return self
         columns: Columns = buffer._columns
@@ -40,7 +40,7 @@ class Column(Generic[V]):
             return columns.observation(self.name)
         return columns.column(self.name)
 
-    def __set__(self, buffer: ReplayBuffer, value: Any) -> None:
+    def __set__(self, buffer: ReplayBuffer, value: object) -> None:
         if not self.writable:
             raise AttributeError(
                 "observations cannot be assigned, because each is stored once for two rows: use add() or extend()"
@@ -119,11 +119,11 @@ class ReplayBuffer(host.ReplayBuffer):
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(
         self,
-        obs: Any,
-        next_obs: Any,
-        action: Any,
-        reward: Any,
-        done: Any,
+        obs: Obs,
+        next_obs: Obs,
+        action: NDArray[Any],
+        reward: NDArray[Any],
+        done: NDArray[Any],
         infos: list[dict[str, Any]],
     ) -> None:
         """Adds one transition of each environment.
@@ -178,7 +178,13 @@ class ReplayBuffer(host.ReplayBuffer):
         return self._tensors(fields["obs"], fields["actions"], fields["obs_next"], fields["dones"], rewards, env)
 
     def _tensors(
-        self, obs: Any, actions: Any, next_obs: Any, dones: Any, rewards: Any, env: VecNormalize | None
+        self,
+        obs: Any,
+        actions: NDArray[Any],
+        next_obs: Any,
+        dones: NDArray[Any],
+        rewards: NDArray[Any],
+        env: VecNormalize | None,
     ) -> Any:
         """Normalizes observations, and returns all arrays, which must not be shared, as tensors in the host's tuple."""
         obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
@@ -195,7 +201,7 @@ class ReplayBuffer(host.ReplayBuffer):
         return partial(self.to_torch, copy=False)
 
 
-def _leaf(space: spaces.Space[Any], shape: Any) -> Leaf:
+def _leaf(space: spaces.Space[Any], shape: tuple[int, ...]) -> Leaf:
     return Leaf(np.dtype(space.dtype), tuple(shape), reshape=isinstance(space, spaces.Discrete))
 
 

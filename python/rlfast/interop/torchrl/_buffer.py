@@ -80,7 +80,7 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
         unchanged = unchanged and self._collate_fn is _collate_id
         return bool(unchanged and own and self._sample_dependency is None)
 
-    def update_tensordict_priority(self, data: Any) -> None:
+    def update_tensordict_priority(self, data: TensorDict) -> None:
         """Sets the priorities of rows from the entry ``priority_key``, as TorchRL's class does.
 
         The entry ``"index_generation"`` identifies rows that were overwritten since they were drawn. Their priorities

@@ -75,12 +75,12 @@ def from_tensordict(tensordict: TensorDict) -> Batch:
     return Batch(fields | arrays)
 
 
-def column(array: Any) -> torch.Tensor:
+def column(array: object) -> torch.Tensor:
     """Converts an array ``[B]`` to a tensor ``[B, 1]``, the shape of rewards and flags in TorchRL."""
     return torch.from_numpy(np.asarray(array))[..., None]
 
 
-def tensors_of(value: Any) -> Any:
+def tensors_of(value: object) -> Any:
     """Converts nested arrays to nested tensors.
 
     :raises TypeError: an array holds Python objects.
@@ -100,7 +100,7 @@ def array_of(tensor: torch.Tensor) -> Any:
     return tensor.numpy() if plain else tensor.numpy(force=True)
 
 
-def arrays_of(value: Any) -> Any:
+def arrays_of(value: torch.Tensor | TensorDict) -> Any:
     """Converts nested tensors to nested arrays."""
     if isinstance(value, torch.Tensor):
         return array_of(value)

@@ -52,11 +52,11 @@ class _Sums:
     def __init__(self, leaves: _Leaves) -> None:
         self.leaves = leaves
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         found = self.leaves.tree[_rows(index)]
         return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         rows = np.asarray(_rows(index), np.int64).reshape(-1)
         self.leaves.set(rows, np.broadcast_to(_values(value), rows.shape))
 
@@ -70,11 +70,11 @@ class _Minima(_Sums):
     A leaf that was not set is infinite.
     """
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         found = torch.as_tensor(super().__getitem__(index))
         return torch.where(found > 0.0, found, torch.inf)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         pass
 
     def query(self, start: int, end: int) -> float:
@@ -83,11 +83,11 @@ class _Minima(_Sums):
         return float(self[np.arange(start, end)].min())
 
 
-def _rows(index: Any) -> Any:
+def _rows(index: object) -> Any:
     return index.numpy() if isinstance(index, torch.Tensor) else index
 
 
-def _values(value: Any) -> NDArray[np.float64]:
+def _values(value: object) -> NDArray[np.float64]:
     array = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
     return array.astype(np.float64, copy=False)
 
@@ -130,10 +130,10 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
         self.__dict__["_max_priority"] = value
         self._largest = -np.inf if value is None or value[0] is None else float(value[0])
 
-    def _maybe_init_from_storage(self, storage: Any) -> None:
+    def _maybe_init_from_storage(self, storage: object) -> None:
         """Does nothing: the tree stays on the CPU, also for a storage on a GPU."""
 
-    def sample(self, storage: Any, batch_size: int) -> tuple[Any, dict[str, Any]]:
+    def sample(self, storage: host.Storage, batch_size: int) -> tuple[Any, dict[str, Any]]:
         """Draws rows by priority.
 
         :param storage: the storage.
@@ -148,7 +148,7 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
             rows = torch.unravel_index(rows, storage.shape)
         return rows, info
 
-    def draw(self, storage: Any, batch_size: int) -> tuple[NDArray[np.int64], dict[str, torch.Tensor]]:
+    def draw(self, storage: host.Storage, batch_size: int) -> tuple[NDArray[np.int64], dict[str, torch.Tensor]]:
         """Draws rows as :meth:`sample` does, but returns flat indices in an array.
 
         :param storage: the storage.
@@ -176,7 +176,7 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
             return np.random.random_sample(size)
         return torch.rand(size, generator=self._rng, dtype=torch.float64).numpy()
 
-    def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
+    def update_priority(self, index: Any, priority: Any, *, storage: object = None) -> None:
         r"""Sets priorities.
 
         :param index: the indices of rows; negative ones are ignored.

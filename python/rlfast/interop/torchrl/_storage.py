@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Layout:
         self.other_next = sorted(following - set(self.observed) - taken)
 
     @classmethod
-    def of(cls, tensordict: Any) -> Layout:
+    def of(cls, tensordict: TensorDict) -> Layout:
         """Makes the mapping for the entries of a TensorDict.
 
         :raises ValueError: the TensorDict has no entries.
@@ -64,7 +65,7 @@ class Layout:
             return cls(keys, None)
         return cls(keys, str(reward.dtype).removeprefix("torch."))
 
-    def rows(self, tensordict: Any) -> Batch:
+    def rows(self, tensordict: TensorDict) -> Batch:
         """Converts a TensorDict to the fields of the engine's rows.
 
         :raises ValueError: ``done`` is not ``terminated`` or ``truncated``.
@@ -173,7 +174,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         generations: NDArray[np.int64] = turns - (index >= cursor)
         return generations
 
-    def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
+    def set(self, cursor: Any, data: TensorDict | list[TensorDict], *, set_cursor: bool = True) -> None:
         """Appends rows.
 
         :param cursor: the indices of the rows, which must be the next ones in round-robin order.
@@ -207,7 +208,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         self._set_last_cursor(cursor)
         super()._bump_mutation_revision()
 
-    def get(self, index: Any, /, **more: torch.Tensor) -> TensorDict:
+    def get(self, index: object, /, **more: torch.Tensor) -> TensorDict:
         """Returns copies of rows.
 
         :param index: the indices of the rows, from the end if they are negative; or a slice or mask of all rows.
@@ -248,7 +249,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
     def _len_along_dim0(self) -> int:
         return len(self)
 
-    def contains(self, item: Any) -> Any:
+    def contains(self, item: int | torch.Tensor) -> Any:
         """Whether rows with these indices exist."""
         if isinstance(item, torch.Tensor):
             return (item >= 0) & (item < len(self))
@@ -280,7 +281,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
                 Path(folder, name).write_bytes(content)
             self.loads(folder)
 
-    def dumps(self, path: Any) -> None:
+    def dumps(self, path: str | PathLike[str]) -> None:
         """Writes a snapshot of the rows into a folder.
 
         :param path: the folder, which is created.
@@ -292,7 +293,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         if self.layout:
             self.buffer.save(folder / "rows")
 
-    def loads(self, path: Any) -> None:
+    def loads(self, path: str | PathLike[str]) -> None:
         """Restores the rows from a folder that :meth:`dumps` wrote.
 
         :param path: the folder.

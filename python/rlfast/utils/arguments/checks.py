@@ -62,7 +62,7 @@ def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = 
     return count
 
 
-def bounded_count(name: str, value: Any, most: int) -> int:
+def bounded_count(name: str, value: object, most: int) -> int:
     """Return an integer that counts objects made one by one, with a bound: a huge number would take days to fail.
 
     :param name: of the argument.
@@ -80,7 +80,7 @@ def bounded_count(name: str, value: Any, most: int) -> int:
     return count
 
 
-def check_methods(name: str, value: Any, kind: str, methods: Sequence[str], *, optional: bool = False) -> None:
+def check_methods(name: str, value: object, kind: str, methods: Sequence[str], *, optional: bool = False) -> None:
     """Check that an argument has the methods that are needed; it may be an instance of any class.
 
     :param name: the name of the argument.
@@ -102,7 +102,7 @@ def check_methods(name: str, value: Any, kind: str, methods: Sequence[str], *, o
         raise TypeError(f"{name} must be a {kind}{_or_none(optional)}, got {value!r:.200}{lacks}")
 
 
-def check_integer(name: str, value: Any, *, optional: bool = False) -> None:
+def check_integer(name: str, value: object, *, optional: bool = False) -> None:
     """Check that an argument is an integer, and not a bool or a float.
 
     :param name: the name of the argument.
@@ -118,7 +118,7 @@ def check_integer(name: str, value: Any, *, optional: bool = False) -> None:
         raise TypeError(f"{name} must be an integer{_or_none(optional)}, got {value!r}")
 
 
-def check_number(name: str, value: Any, *, optional: bool = False) -> None:
+def check_number(name: str, value: object, *, optional: bool = False) -> None:
     """Check that an argument is a finite number.
 
     :param name: the name of the argument.
@@ -153,7 +153,7 @@ def check_copyable(array: NDArray[Any]) -> None:
         np.empty(array.shape, np.int64)
 
 
-def check_function(name: str, value: Any, *, optional: bool = False) -> None:
+def check_function(name: str, value: object, *, optional: bool = False) -> None:
     """Check that an argument can be called.
 
     :param name: the name of the argument.
@@ -169,7 +169,7 @@ def check_function(name: str, value: Any, *, optional: bool = False) -> None:
         raise TypeError(f"{name} must be a function{_or_none(optional)}, got {value!r}")
 
 
-def check_instance(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
+def check_instance(name: str, value: object, kind: type, *, optional: bool = False) -> None:
     """Check that an argument is an instance of a class.
 
     :param name: the name of the argument.

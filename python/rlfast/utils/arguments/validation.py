@@ -32,7 +32,7 @@ FiniteFloat: TypeAlias = Annotated[float, Interval()]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any:
+def validate(name: str, value: object, hint: Any, *, optional: bool = False) -> Any:
     """Check a value against an annotation, and convert it to the annotated type.
 
     A float that is whole is converted to an integer, a list to a tuple, and a string to a path.
@@ -88,7 +88,7 @@ def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any
     return value
 
 
-def _json_object(name: str, value: Any) -> dict[str, Any]:
+def _json_object(name: str, value: object) -> dict[str, Any]:
     """Returns a copy of a dict, in which all is JSON."""
     try:
         copy = json.loads(json.dumps(value, allow_nan=False))

@@ -240,6 +240,6 @@ def _drop_unfinished_line(path: Path) -> None:
             os.truncate(path, whole)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Converts NumPy numbers and arrays to Python numbers and lists."""
     return value.tolist() if hasattr(value, "tolist") else value

@@ -1,9 +1,11 @@
 import operator
 import random
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def draw_seed(seed: int | None = None) -> int:
@@ -42,7 +44,7 @@ def _words(seed: Any) -> list[int]:
 _BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
-def stream_of(state: Any) -> np.random.Generator:
+def stream_of(state: Mapping[str, Any]) -> np.random.Generator:
     """Make a random generator from a state, which may come from a file.
 
     :param state: the state of one of NumPy's bit generators.
@@ -69,7 +71,7 @@ def stream_of(state: Any) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _check_places(words: Any, number: int, place: Any) -> None:
+def _check_places(words: ArrayLike, number: int, place: int) -> None:
     """Check an array index that NumPy uses without a check of its bounds."""
     if np.shape(words) != (number,) or not 0 <= place <= number:
         raise ValueError(
