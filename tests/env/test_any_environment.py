@@ -13,22 +13,17 @@ from env.odd import Graph, Plain, Showing, Words, box
 from rlfast.env import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from scripted import Scripted
 
-KINDS = {**{kind: made for kind, made in BACKENDS.items() if kind != "split"}, "measured": ShmemVectorEnv}
+KINDS = {**BACKENDS, "measured": ShmemVectorEnv}
 """Those that take environments without spaces."""
 
 
 @pytest.fixture(params=KINDS)
-def face(request):
-    made = []
-
+def face(request, closed):
     def make(env_fns, **options):
-        made.append(KINDS[request.param](env_fns, **options))
-        return made[-1]
+        return closed(KINDS[request.param](env_fns, **options))
 
     make.kind = request.param
-    yield make
-    for envs in made:
-        envs.close()
+    return make
 
 
 def same(got, want):

@@ -13,7 +13,7 @@ from gymnasium.wrappers import vector as wrappers
 
 from env.backends import BACKENDS
 from env.beside import MODES, SPACES, Telling, assert_same, run_beside
-from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, as_vector_env
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, as_vector_env
 from scripted import Scripted
 
 PICTURE = gym.spaces.Box(0, 255, (6, 8, 3), np.uint8)
@@ -72,7 +72,6 @@ def face(make):
 
 FACES = {
     **{name: face(make) for name, make in BACKENDS.items()},
-    "threads": face(partial(SubprocVectorEnv, context="thread")),
     "gymnasium's": face(lambda fns, autoreset_mode: as_vector_env(SyncVectorEnv(fns, autoreset_mode=autoreset_mode))),
     "native": native,
 }

@@ -57,10 +57,6 @@ class StackedFrames(Backend):
         frames, info = self._frames.reset(ids, seeds, options, **more)
         return self._push(frames, ids, np.ones(len(ids), np.bool_)), info
 
-    def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
-        """As :meth:`Backend.begin_reset`."""
-        self._frames.begin_reset(ids, seeds, options)
-
     def ready(self, count: int, timeout: float) -> bool:
         """As :meth:`Backend.ready`."""
         return self._frames.ready(count, timeout)

@@ -255,13 +255,11 @@ class Worker:
                 env.close()
 
 
-def work(channel: Channel, env_fns: Sequence[EnvFn] | None, endpoint: Callable[[int], Any] | None = None) -> None:
-    """Runs a worker until it ends, in a process or a thread.
+def work(channel: Channel, env_fns: Sequence[EnvFn] | None) -> None:
+    """Runs a worker until it ends.
 
     :param channel: the channel to the parent.
     :param env_fns: the functions that make the environments; None if the parent sends them through the channel.
-    :param endpoint: for a thread, a function that returns the worker's endpoint of the shared memory; None for a
-        process, which maps the shared memory itself.
     """
     envs: list[gym.Env[Any, Any]] = []
     try:
@@ -276,10 +274,7 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, endpoint: Callable[[
         message, files = channel.receive()
         plan, number, over, spins = pickle.loads(message)  # noqa: S301
         records = files.pop()
-        if endpoint is None:
-            place = _core.WorkerEndpoint.attach(files, plan.starts, Places(plan).size, number, spins=spins)
-        else:
-            place = endpoint(number)
+        place = _core.WorkerEndpoint.attach(files, plan.starts, Places(plan).size, number, spins=spins)
         for file in files:
             os.close(file)
         worker = Worker(channel, place, plan, records, first, envs, fns, over)
