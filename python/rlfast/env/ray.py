@@ -58,11 +58,11 @@ class RayEnvWorker(EnvWorker):
         """As :meth:`EnvWorker.get_env_attr`."""
         return self._call_actor("get_env_attr", key)
 
-    def set_env_attr(self, key: str, value: Any) -> None:
+    def set_env_attr(self, key: str, value: object) -> None:
         """As :meth:`EnvWorker.set_env_attr`."""
         self._call_actor("set_env_attr", key, value)
 
-    def set_wrapper_attr(self, key: str, value: Any) -> None:
+    def set_wrapper_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
 
         :param key: the attribute's name.
@@ -80,7 +80,7 @@ class RayEnvWorker(EnvWorker):
         """
         return self._call_actor("call_env", key, *args, **kwargs)
 
-    def send(self, action: Any, **kwargs: Any) -> None:
+    def send(self, action: object, **kwargs: Any) -> None:
         """Starts a step, or a reset if ``action`` is None.
 
         :param action: the action; None for a reset.

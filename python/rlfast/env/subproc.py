@@ -176,7 +176,7 @@ class SubprocEnvWorker(WorkerView):
     ) -> None:
         super().__init__(SubprocVectorEnv([env_fn], context=context), 0)
 
-    def set_wrapper_attr(self, key: str, value: Any) -> None:
+    def set_wrapper_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
 
         :param key: the attribute's name.
@@ -203,7 +203,15 @@ class SubprocEnvWorker(WorkerView):
         :param timeout: seconds after which fewer workers are returned; None waits without a limit.
         :return: the workers that have answered.
         """
-        return wait_any([worker for worker in workers if isinstance(worker, SubprocEnvWorker)], wait_num, timeout)
+        own = [worker for worker in workers if isinstance(worker, SubprocEnvWorker)]
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = 20e-6
+        while True:
+            ready = [worker for worker in own if worker.is_ready()]
+            if len(ready) >= min(wait_num, len(own)) or (deadline is not None and time.monotonic() >= deadline):
+                return ready
+            time.sleep(pause)  # polls, because the workers have separate memory and no common event to wait for
+            pause = min(2 * pause, 1e-3)
 
     def is_ready(self) -> bool:
         """Whether :meth:`recv` would return or raise without waiting."""
@@ -224,17 +232,3 @@ class SubprocEnvWorker(WorkerView):
         self._envs.close()
 
     close = close_env
-
-
-def wait_any(
-    workers: Sequence[SubprocEnvWorker], wait_num: int, timeout: float | None = None
-) -> list[SubprocEnvWorker]:
-    """Returns the workers that have answered: at least ``wait_num``, or fewer after ``timeout`` seconds."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    pause = 20e-6
-    while True:
-        ready = [worker for worker in workers if worker.is_ready()]
-        if len(ready) >= min(wait_num, len(workers)) or (deadline is not None and time.monotonic() >= deadline):
-            return ready
-        time.sleep(pause)  # polls, because the workers have separate memory and no common event to wait for
-        pause = min(2 * pause, 1e-3)

@@ -1,9 +1,12 @@
 import logging
 import os
 
+import numpy as np
 import pytest
 
-from faulty import Faulty, Sampled, Slow
+from env.beside import SPACES, Telling
+from env.odd import Showing
+from faulty import Faulty, Slow
 from rlfast.env import ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.process import placement as module
 from rlfast.env.process.placement import choose
@@ -33,7 +36,7 @@ def test_workers_need_a_clear_gain(monkeypatch, workers, placement):
         placement,
         f"a step takes 8e+06 us in this process, and {workers * 1e6:.3g} us in workers",
     )
-    assert choose([lambda: Sampled("nested")] * 3, 2, "fork")[0] == "in-process"
+    assert choose([lambda: Telling(SPACES["dict"], SPACES["dict"])] * 3, 2, "fork")[0] == "in-process"
 
 
 @pytest.mark.parametrize(("count", "num_workers", "cores"), [(1, None, 2), (8, 1, 2), (8, None, 1)])
@@ -113,3 +116,7 @@ def test_auto_logs_its_choice(monkeypatch, caplog):
     for wrong in ("mars", "split"):
         with pytest.raises(ValueError, match=f'placement must be "process" or "auto", got {wrong!r}'):
             SubprocVectorEnv([Scripted], placement=wrong)
+
+
+def test_measuring_does_not_warn():
+    choose([lambda: Showing(SPACES["box"], np.zeros(3), SPACES["box"])] * 2)  # warnings are errors here

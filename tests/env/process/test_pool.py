@@ -6,23 +6,33 @@ import threading
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from faulty import Sampled, Waiting
+from env.beside import BOX, Telling
+from faulty import Waiting
 from machine import wait_until
 from rlfast.env.process import ProcessBackend
 from scripted import Scripted
 
 
+def small():
+    return Telling(BOX, spaces.Discrete(5))
+
+
+def large():
+    return Telling(spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(5))
+
+
 @pytest.mark.pitfall("E9")
 def test_each_env_has_own_seed(make):
-    pool = make([Sampled] * 4, num_workers=2)
+    pool = make([small] * 4, num_workers=2)
     first, _ = pool.reset(np.arange(4), [7, 8, 9, 10], None)
     assert len(np.unique(first, axis=0)) == 4
     spaces = pool.get_attr("action_space", np.arange(4))
     drawn = []
     for seed, space in zip([7, 8, 9, 10], spaces, strict=True):
-        mine = Sampled().action_space
+        mine = small().action_space
         mine.seed(seed)
         drawn.append((space.sample(), mine.sample()))
     assert all(theirs == mine for theirs, mine in drawn)
@@ -33,9 +43,9 @@ def test_each_env_has_own_seed(make):
 
 
 def test_what_was_returned_is_never_written_again(make):
-    for observation in ("box", "large"):
+    for kind in (small, large):
         pool = make(
-            [lambda observation=observation: Sampled(observation)] * 3,
+            [kind] * 3,
             num_workers=2,
             autoreset_mode=AutoresetMode.SAME_STEP,
         )
@@ -53,7 +63,7 @@ def test_what_was_returned_is_never_written_again(make):
 
 
 def test_large_observations_are_lent_and_given_back(make):
-    pool = make([lambda: Sampled("large", chance=0)] * 3, num_workers=2)
+    pool = make([large] * 3, num_workers=2)
     pool.begin([1, 2, 3])
 
     def step():
@@ -79,7 +89,7 @@ def test_large_observations_are_lent_and_given_back(make):
 
 
 def test_a_pool_that_is_gone_leaves_its_arrays(make):
-    pool = make([lambda: Sampled("large")] * 3)
+    pool = make([large] * 3)
     pool.begin([1, 2, 3])
     obs = pool.go().obs
     copy = obs.copy()
@@ -177,8 +187,8 @@ def test_arguments_are_checked_before_anything_starts():
 
 
 def test_spaces_of_each_environment_are_known(make):
-    pool = make([Sampled, Sampled, Sampled, Scripted], num_workers=2)
-    sampled, scripted = Sampled(), Scripted()
+    pool = make([small, small, small, Scripted], num_workers=2)
+    sampled, scripted = small(), Scripted()
     assert pool.observation_spaces == [sampled.observation_space] * 3 + [scripted.observation_space]
     assert pool.action_spaces == [sampled.action_space] * 3 + [scripted.action_space]
     assert pool.single_observation_space == sampled.observation_space

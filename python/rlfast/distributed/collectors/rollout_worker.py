@@ -121,7 +121,7 @@ class JointChooser:
     def __init__(self, policy: JointPolicy, chooser: Chooser) -> None:
         self._policy, self._chooser = policy, chooser
 
-    def choose(self, obs: Any) -> NDArray[Any] | None:
+    def choose(self, obs: object) -> NDArray[Any] | None:
         """Chooses actions; see :meth:`rlfast.policy.native.choosers.Chooser.choose`.
 
         :param obs: the observations of our own environments.

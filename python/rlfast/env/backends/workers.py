@@ -209,7 +209,7 @@ class Workers(Backend):
         self._owing.discard(i)
         self._unsure.discard(i)
 
-    def _post(self, i: int, action: Any, options: dict[str, Any] | None = None) -> None:
+    def _post(self, i: int, action: object, options: dict[str, Any] | None = None) -> None:
         """Sends a step, or a reset if ``action`` is None, to a worker."""
         if i in self._unsure:
             self._free(i)
@@ -255,7 +255,7 @@ class Workers(Backend):
             ready = [waiting[worker] for worker in self._wait(list(waiting), min_ready, timeout)]
         return ready
 
-    def _answer(self, result: Any, i: int) -> StepResult:
+    def _answer(self, result: object, i: int) -> StepResult:
         if i in self._resetting:
             obs, info = reset_result(result)
             return obs, 0.0, False, False, info

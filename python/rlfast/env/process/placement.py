@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from multiprocessing.context import BaseContext
 from typing import Any
@@ -44,9 +45,12 @@ def choose(
     if min(count, num_workers or cores(), cores()) < 2:
         return "in-process", "there is nothing to share between processes"
     options: dict[str, Any] = {"num_workers": num_workers, "context": context, "step_timeout": _PATIENCE}
+    mode = AutoresetMode.NEXT_STEP
     try:
-        shared = _step_time(ProcessBackend(env_fns, autoreset_mode=AutoresetMode.NEXT_STEP, **options))
-        alone = _step_time(InProcess(few, AutoresetMode.NEXT_STEP, as_space=True)) * count / len(few)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the environments warn again where they run
+            shared = _step_time(ProcessBackend(env_fns, autoreset_mode=mode, strict=False, **options))
+            alone = _step_time(InProcess(few, mode, as_space=None)) * count / len(few)
     except Exception as error:
         if isinstance(error, TypeError) and not isinstance(error, EnvFailure):  # the functions cannot be sent
             return "in-process", str(error)

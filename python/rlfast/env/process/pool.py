@@ -66,7 +66,7 @@ class ProcessBackend(Backend):
         limit. A constructor has a minute more.
     :param on_error: with ``"raise"``, :meth:`recv` raises the failure of an environment. With ``"restart"``, the
         environment is rebuilt, and its row is ``truncated`` and not a ``valid`` transition. If a worker dies, the
-        episodes of all of its environments are lost.
+        episodes of all of its environments are lost, unless a result that has not been received yet ended the episode.
         An environment that fails again while it is rebuilt raises in either case.
     :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
         supports.
@@ -510,7 +510,7 @@ class ProcessBackend(Backend):
             workers.setdefault(int(self._worker_of[env]), {})[env] = value
         return list(workers.items())
 
-    def _send_message(self, worker: int, kind: str, content: Any) -> None:
+    def _send_message(self, worker: int, kind: str, content: object) -> None:
         try:
             self._workers.send(worker, kind, content)
         except Closed:
@@ -607,7 +607,7 @@ class ProcessBackend(Backend):
             if self.on_error == "raise" or again or method:
                 raise failure  # noqa: TRY301 - the cleanup below is the same as for other exceptions
             _log.warning("%s; rebuilding environments %s", failure, own.tolist())
-            self._replace_worker(worker)
+            self._replace_worker(worker, answered)
         except BaseException:
             self._drop(lost)
             self._cut.update(answered.tolist())
@@ -661,13 +661,19 @@ class ProcessBackend(Backend):
         for (how, name), value in self._attributes.get(env, {}).items():
             self._call(env, how, name, value)
 
-    def _replace_worker(self, worker: int) -> None:
-        """Replaces a worker that has ended by a new one."""
+    def _replace_worker(self, worker: int, answered: Ids | tuple[()] = ()) -> None:
+        """Replaces a worker that has ended by a new one.
+
+        :param worker: the worker.
+        :param answered: environments whose last result has not been received; its row ends the episode.
+        """
         group = self._workers
         own = group.envs_of(worker)
         group.start(worker)
         group.wait_for_description(worker, self._constructor_limit)
-        over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(self._over[env]) for env in own]
+        between = self._over.copy()
+        between[list(answered)] = True
+        over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(between[env]) for env in own]
         group.connect(worker, self._plan, over, self._spins)
         self._dead.discard(worker)
         try:
@@ -678,7 +684,9 @@ class ProcessBackend(Backend):
             raise
 
     def _resume(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
-        """Continues with the environments of a worker that has been replaced: their episodes are lost.
+        """Continues with the environments of a worker that has been replaced.
+
+        A result that ended an episode is kept. All other episodes are lost, even if their step was complete.
 
         :param own: the environments of the worker.
         :param pending: those that have not answered.
@@ -686,8 +694,12 @@ class ProcessBackend(Backend):
         :param why: the message of the failure.
         """
         resetting = [env for env in pending.tolist() if env in self._resets]
-        self._slab.take(answered)
-        self._interrupt([env for env in pending.tolist() if env not in self._resets] + answered.tolist(), why)
+        broken = answered
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:  # with SAME_STEP, the new episode is lost as well
+            _, terminated, truncated, _ = self._slab.gather(answered)
+            broken = answered[~(terminated | truncated)]
+        self._slab.take(broken)
+        self._interrupt([env for env in pending.tolist() if env not in self._resets] + broken.tolist(), why)
         idle = set(own.tolist()) - set(pending.tolist()) - set(answered.tolist())
         self._lost_idle.update((env, why) for env in idle if not self._over[env])
         if resetting:

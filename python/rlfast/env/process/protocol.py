@@ -81,7 +81,7 @@ class Places:
         self.size = -(-(offset + int(np.prod(shape)) * dtype.itemsize) // _ALIGN) * _ALIGN
         return offset, dtype, shape
 
-    def views(self, slab: Any) -> Views:
+    def views(self, slab: object) -> Views:
         """Makes the arrays over the memory of a slab."""
         return Views(self, slab)
 

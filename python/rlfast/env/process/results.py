@@ -42,7 +42,7 @@ class StepResults:
         noted = np.flatnonzero(self.notes[ids] & EXTRA).tolist()
         return {k: self.records.read(int(ids[k])) for k in noted}
 
-    def rows(self, ids: Ids, numbers: tuple[Any, ...], banks: NDArray[np.uint8] | None, lease: Any) -> Rows:
+    def rows(self, ids: Ids, numbers: tuple[Any, ...], banks: NDArray[np.uint8] | None, lease: object) -> Rows:
         """Converts the results of the environments ``ids`` into rows.
 
         :param ids: the environments.
@@ -67,7 +67,7 @@ class StepResults:
             rows.rew = _vector_rewards(rew, extras)
         return rows
 
-    def obs(self, ids: Ids, extras: Extras, banks: NDArray[np.uint8] | None = None, lease: Any = None) -> Tree:
+    def obs(self, ids: Ids, extras: Extras, banks: NDArray[np.uint8] | None = None, lease: object = None) -> Tree:
         """Returns the observations of the environments ``ids``, as views of a lent bank or as copies."""
         if lease is not None:
             arrays = self.views.lend(lease)

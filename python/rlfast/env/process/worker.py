@@ -143,7 +143,7 @@ class Worker:
         self,
         env: int,
         bank: int,
-        obs: Any,
+        obs: object,
         info: dict[str, Any],
         reward: Any = 0.0,
         terminated: Any = False,
@@ -216,11 +216,11 @@ class Worker:
         found = self.do_get_attr(local, name)
         return found(*args, **kwargs) if callable(found) else found
 
-    def do_set_attr(self, local: int, name: str, value: Any) -> None:
+    def do_set_attr(self, local: int, name: str, value: object) -> None:
         """Sets an attribute of the innermost environment."""
         set_attribute(self.envs[local], name, value, innermost=True)
 
-    def do_set_wrapper_attr(self, local: int, name: str, value: Any) -> None:
+    def do_set_wrapper_attr(self, local: int, name: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it."""
         set_attribute(self.envs[local], name, value, innermost=False)
 
@@ -315,14 +315,14 @@ def _declared(envs: Sequence[gym.Env[Any, Any]], name: str) -> list[Any]:
     return spaces
 
 
-def _are_equal(one: Any, other: Any) -> bool:
+def _are_equal(one: object, other: object) -> bool:
     try:
         return bool(one == other)
     except Exception:  # a user-defined comparison may raise anything
         return False
 
 
-def _picklable(value: Any) -> Any:
+def _picklable(value: object) -> Any:
     with suppress(Exception):
         dumps(value)
         return value

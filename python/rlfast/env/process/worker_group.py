@@ -100,7 +100,7 @@ class WorkerGroup:
             else:
                 return dict(content)
 
-    def connect(self, worker: int, plan: Any, over: Sequence[bool], spins: int) -> None:
+    def connect(self, worker: int, plan: object, over: Sequence[bool], spins: int) -> None:
         """Connects a worker, which has made its environments, to the shared memory."""
         files = [*self.slab.files(worker), self.files[worker]]
         message = pickle.dumps((plan, worker, list(over), spins))
@@ -118,7 +118,7 @@ class WorkerGroup:
             raise Closed("the worker has ended")
         return channel
 
-    def send(self, worker: int, kind: str, content: Any, on_wait: Callable[[], None] | None = None) -> None:
+    def send(self, worker: int, kind: str, content: object, on_wait: Callable[[], None] | None = None) -> None:
         """Sends a message; the worker reads it before it serves any later request.
 
         :raises Closed: the worker has ended.

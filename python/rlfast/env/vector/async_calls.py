@@ -32,7 +32,7 @@ class AsyncCalls(GymnasiumProtocol):
     """The arguments of the pending call."""
 
     @abstractmethod
-    def send(self, actions: Any, id: Ids | None = None) -> None: ...
+    def send(self, actions: object, id: Ids | None = None) -> None: ...
 
     @abstractmethod
     def _wait_for(self, ids: NDArray[np.int64]) -> Rows: ...
@@ -67,7 +67,7 @@ class AsyncCalls(GymnasiumProtocol):
         """
         return self._reset_result(self._end("reset"))
 
-    def step_async(self, actions: Any) -> None:
+    def step_async(self, actions: object) -> None:
         """Starts ``step(actions)``; :meth:`step_wait` returns its result.
 
         :param actions: one action for each environment, of the batched action space.
@@ -127,7 +127,7 @@ class AsyncCalls(GymnasiumProtocol):
             )
         self._idle(())
 
-    def _set_pending(self, what: str, request: Any) -> None:
+    def _set_pending(self, what: str, request: object) -> None:
         own = self.unwrapped
         own._pending_request, own._pending = request, what
 

@@ -22,7 +22,7 @@ ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
 """``(obs, info)`` of one environment."""
 
 
-def reset_result(result: Any) -> ResetResult:
+def reset_result(result: object) -> ResetResult:
     """Checks what an environment's ``reset`` returned, and converts the info to a dict.
 
     :param result: the returned value.
@@ -34,7 +34,7 @@ def reset_result(result: Any) -> ResetResult:
     return result[0], result[1] if type(result[1]) is dict else dict(result[1])
 
 
-def step_result(result: Any) -> StepResult:
+def step_result(result: object) -> StepResult:
     """Checks what an environment's ``step`` returned, and converts the info to a dict.
 
     :param result: the returned value.
@@ -54,14 +54,14 @@ def step_result(result: Any) -> StepResult:
     return (*answer, info if type(info) is dict else dict(info or {}))
 
 
-def _is_missing(reward: Any) -> bool:
+def _is_missing(reward: object) -> bool:
     if isinstance(reward, np.ndarray | list | tuple):
         array = np.asarray(reward, None if isinstance(reward, np.ndarray) else object)
         return array.dtype == object and None in array.ravel().tolist()
     return reward is None
 
 
-def attribute(env: Any, name: str) -> Any:
+def attribute(env: object, name: str) -> Any:
     """Returns an environment's attribute, looked up through its wrappers.
 
     :param env: the environment.
@@ -75,7 +75,7 @@ def attribute(env: Any, name: str) -> Any:
         raise
 
 
-def set_attribute(env: Any, name: str, value: Any, *, innermost: bool) -> None:
+def set_attribute(env: object, name: str, value: object, *, innermost: bool) -> None:
     """Sets an attribute of the innermost environment, or of the outermost wrapper that has it.
 
     :param env: the environment.
@@ -140,7 +140,7 @@ class EnvWorker(ABC):
         """
 
     @abstractmethod
-    def set_env_attr(self, key: str, value: Any) -> None:
+    def set_env_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the environment; wrappers are skipped.
 
         :param key: the attribute's name.
@@ -148,7 +148,7 @@ class EnvWorker(ABC):
         """
 
     @abstractmethod
-    def send(self, action: Any, **kwargs: Any) -> None:
+    def send(self, action: object, **kwargs: Any) -> None:
         """Starts a step, or a reset if ``action`` is None.
 
         :param action: the action; None for a reset.
@@ -182,7 +182,7 @@ class EnvWorker(ABC):
         self.send(None, **kwargs)
         return self.recv()  # type: ignore[return-value]
 
-    def step(self, action: Any) -> StepResult:
+    def step(self, action: object) -> StepResult:
         """Steps the environment and waits for the result: :meth:`send` followed by :meth:`recv`.
 
         :param action: the action.
@@ -224,7 +224,7 @@ class EnvWorker(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot store its environment's state")
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: object) -> None:
         """Restores a state that :meth:`get_state` returned.
 
         :param state: the state.
@@ -284,11 +284,11 @@ class DummyEnvWorker(EnvWorker):
         found = self.get_env_attr(key)
         return found(*args, **kwargs) if callable(found) else found
 
-    def set_env_attr(self, key: str, value: Any) -> None:
+    def set_env_attr(self, key: str, value: object) -> None:
         """As :meth:`EnvWorker.set_env_attr`."""
         set_attribute(self.env, key, value, innermost=True)
 
-    def set_wrapper_attr(self, key: str, value: Any) -> None:
+    def set_wrapper_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
 
         :param key: the attribute's name.
@@ -296,7 +296,7 @@ class DummyEnvWorker(EnvWorker):
         """
         set_attribute(self.env, key, value, innermost=False)
 
-    def send(self, action: Any, **kwargs: Any) -> None:
+    def send(self, action: object, **kwargs: Any) -> None:
         """Steps the environment, or resets it if ``action`` is None.
 
         :param action: the action; None for a reset.

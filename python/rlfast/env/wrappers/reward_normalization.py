@@ -49,7 +49,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
 
     def __init__(
         self,
-        venv: Any,
+        venv: object,
         gamma: float = 0.99,
         update_return_rms: bool = True,
         *,
