@@ -1,6 +1,5 @@
 """What is of the pool of worker processes alone; `env/test_agreement.py` compares its results with others."""
 
-import gc
 import threading
 
 import gymnasium as gym
@@ -60,43 +59,6 @@ def test_what_was_returned_is_never_written_again(make):
             np.testing.assert_array_equal(rows.obs_next, obs_next)
             np.testing.assert_array_equal(rows.rew, rew)
         assert len(np.unique([rows.obs.ravel()[:50] for rows in held], axis=0)) == 30
-
-
-def test_large_observations_are_lent_and_given_back(make):
-    pool = make([large] * 3, num_workers=2)
-    pool.begin([1, 2, 3])
-
-    def step():
-        return pool.go().obs
-
-    addresses = set()
-    for _ in range(20):
-        obs = step()
-        assert not obs.flags.owndata
-        assert obs.flags.writeable
-        addresses.add(obs.ctypes.data)
-    assert len(addresses) <= 2  # one is held while the next is written
-    del obs
-    held = [step() for _ in range(9)]
-    assert [obs.flags.owndata for obs in held] == [False] * 8 + [True]  # all are lent out: copied
-    view = held[3][1, 2:]
-    address = held[3].ctypes.data
-    held.clear()
-    gc.collect()
-    assert address not in {step().ctypes.data for _ in range(20)}  # a view of a view keeps it
-    del view
-    assert address in {obs.ctypes.data for obs in [step() for _ in range(8)]}
-
-
-def test_a_pool_that_is_gone_leaves_its_arrays(make):
-    pool = make([large] * 3)
-    pool.begin([1, 2, 3])
-    obs = pool.go().obs
-    copy = obs.copy()
-    pool.close()
-    del pool
-    gc.collect()
-    np.testing.assert_array_equal(obs, copy)
 
 
 @pytest.mark.pitfall("E13")

@@ -42,6 +42,9 @@ class Child(ABC):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
+    def release(self) -> None:  # noqa: B027 - optional: most subclasses hold no resources
+        """Releases the resources held for a worker that was killed; no method is called after this."""
+
     def join(self, timeout: float) -> bool:
         """Waits up to ``timeout`` seconds for the end of the worker; returns whether it has ended."""
         deadline = time.monotonic() + timeout

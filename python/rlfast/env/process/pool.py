@@ -8,7 +8,6 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from multiprocessing.context import BaseContext
 from typing import Any
 
@@ -36,8 +35,6 @@ Ids = NDArray[np.int64]
 _SLICE = 0.05  # seconds of waiting between two checks whether the workers are alive
 _GRACE = 1.0  # seconds that environments have to close
 _CONSTRUCTOR = 60.0  # seconds for a constructor, where there is a step_timeout
-_LEND = 64 << 10  # a bank of observations of at least this many bytes is lent instead of copied
-_BANKS, _BANK_BYTES = 8, 64 << 20  # the largest number of banks to lend, and the largest size of all of them in bytes
 _SPINS = 500  # turns of a busy wait before it sleeps, if the parent and every worker have a core of their own
 _OWN_METHODS = ("reset", "step", "close", "_setattr", "_check_spaces")  # call() must not bypass the backend's own
 
@@ -51,9 +48,6 @@ class ProcessBackend(Backend):
     each worker is woken once for all of its environments. Data without a fixed layout is pickled: non-empty infos;
     elements of ``Text``, ``Sequence`` and ``Graph`` spaces and Python objects; all elements of environments that
     declare no space or whose spaces differ in shape or dtype; and values that do not fit their space.
-
-    Large observations are lent: the returned arrays are views of the shared memory, which is not overwritten while
-    this process holds one of them. (References in a process forked from this one do not count.)
 
     :param env_fns: one callable per environment. They are pickled by value, so that lambdas and notebooks work, except
         for ``context="fork"``.
@@ -107,7 +101,7 @@ class ProcessBackend(Backend):
         try:
             self._plan = self._start_workers(starts, strict=strict)
             self._places = Places(self._plan)
-            self._slab = _core.Slab(starts, self._places.size, banks=self._plan.banks, pipes=pipes, spins=self._spins)
+            self._slab = _core.Slab(starts, self._places.size, pipes=pipes, spins=self._spins)
             self._workers.slab = self._slab
             for worker in range(workers):
                 self._workers.connect(worker, self._plan, [False] * len(self._workers.envs_of(worker)), self._spins)
@@ -128,8 +122,6 @@ class ProcessBackend(Backend):
         self._steps = 0  # the number of environments that are stepping
         self._stepping = np.zeros(count, dtype=bool)
         self._over = np.ones(count, dtype=bool)  # no episode is running
-        self._bank_of = np.zeros(count, dtype=np.uint8)
-        self._lease: Any = None
         self._asked_at = 0.0
         self._resets: dict[int, dict[str, Any]] = {}  # arguments of the resets that are pending
         self._sent_resets: set[int] = (
@@ -155,9 +147,7 @@ class ProcessBackend(Backend):
         self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self.metadata, self.spec, self.render_mode = first["metadata"], first["spec"], first["render_mode"]
         shown = common(self.observation_spaces) if all(one["shows_its_space"] for one in descriptions) else None
-        plan = Plan(layout(shown), layout(common(self.action_spaces)), starts, self.autoreset_mode, 1, strict)
-        size = Places(plan).bank_bytes
-        return replace(plan, banks=1 + min(_BANKS, _BANK_BYTES // size)) if size >= _LEND else plan
+        return Plan(layout(shown), layout(common(self.action_spaces)), starts, self.autoreset_mode, strict)
 
     def _file_of(self, env: int) -> tuple[int, int]:
         worker = self._worker_of[env]
@@ -179,13 +169,7 @@ class ProcessBackend(Backend):
             self._asked_at = time.monotonic()
         if self._lost_idle:
             ids, is_all = self._report_lost(ids), False
-        bank, lease = 0, None
-        if self._plan.banks > 1:
-            lease = self._slab.lend() if is_all else None
-            bank = 0 if lease is None else lease.bank
-            self._bank_of[ids] = bank
-            self._lease = lease or self._lease
-        self._ask(None if is_all else ids, STEP, bank)
+        self._ask(None if is_all else ids, STEP)
         self._mark_stepping(ids)
 
     def _mark_stepping(self, ids: Ids) -> None:
@@ -199,8 +183,7 @@ class ProcessBackend(Backend):
         """Resets those of ``ids`` that were lost while idle, as the result of their step; returns the others."""
         lost = np.array([env for env in ids.tolist() if env in self._lost_idle], dtype=np.int64)
         self._interrupted.update((env, self._lost_idle.pop(env)) for env in lost.tolist())
-        self._bank_of[lost] = 0
-        self._ask(lost, REPLACE, 0)
+        self._ask(lost, REPLACE)
         self._mark_stepping(lost)
         return ids[~np.isin(ids, lost)]
 
@@ -237,14 +220,14 @@ class ProcessBackend(Backend):
         values = self._places.action.split(actions)
         return ((leaf.number, leaf, own) for leaf, own in zip(self._leaves, values, strict=True))
 
-    def _ask(self, ids: Ids | None, kind: int, bank: int) -> None:
+    def _ask(self, ids: Ids | None, kind: int) -> None:
         try:
-            self._slab.ask(ids, kind, bank)
+            self._slab.ask(ids, kind, 0)
         except RuntimeError:  # results of a call that Ctrl-C interrupted
             stale = self._all if ids is None else ids
             self._wait_for(stale)
             self._slab.take(stale[np.isin(stale, self._slab.answered())])
-            self._slab.ask(ids, kind, bank)
+            self._slab.ask(ids, kind, 0)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
         """As :meth:`Backend.recv`, in ascending order of environments.
@@ -282,9 +265,7 @@ class ProcessBackend(Backend):
         if numbers[3] & FAILED:
             self._handle_failure(int(own[(self._notes[own] & FAILED) != 0][0]))
             return None
-        spread = self._lease is not None and ids is not None
-        banks, lease = (self._bank_of[own], None) if spread else (None, self._lease)
-        rows = self._answers.rows(own, numbers, banks, lease)
+        rows = self._answers.rows(own, numbers)
         if self._interrupted or self._cut:
             self._mark(rows)
         self._slab.take(ids)
@@ -293,7 +274,6 @@ class ProcessBackend(Backend):
             self._stepping[own] = False
         else:
             self._stepping.fill(False)
-            self._lease = None
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._over[own] = rows.terminated | rows.truncated
         return rows
@@ -315,7 +295,6 @@ class ProcessBackend(Backend):
                 break
             slab.wait(len(slab.answered()) + len(pending), self._slice)
         slab.take(slab.answered())
-        self._lease = None
         for outstanding in (self._resets, self._interrupted, self._cut):
             outstanding.clear()
         self._stepping.fill(False)
@@ -391,8 +370,7 @@ class ProcessBackend(Backend):
         self._sent_resets.update(given)
         for worker, own in self._by_worker(given):
             self._send_message(worker, "reset", own)
-        self._bank_of[ids] = 0
-        self._ask(ids, kind, 0)
+        self._ask(ids, kind)
         self._sent_resets.difference_update(given)
 
     def _first(self, ids: Ids) -> tuple[Tree, Info]:
@@ -492,10 +470,10 @@ class ProcessBackend(Backend):
             raise
 
     def close(self) -> None:
-        """Ends the workers within two seconds, whatever they are doing. Arrays that were lent remain valid."""
+        """Ends the workers within two seconds, whatever they are doing."""
         self._end()
         if self._workers.owner == os.getpid():
-            for name in ("_slab", "_views", "_records", "_answers", "_lease", "_notes"):
+            for name in ("_slab", "_views", "_records", "_answers", "_notes"):
                 self.__dict__.pop(name, None)
 
     def _check_usable(self) -> None:

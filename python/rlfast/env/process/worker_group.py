@@ -189,6 +189,7 @@ class WorkerGroup:
         if child is not None:
             child.kill()
             child.join(1.0)
+            child.release()
         self.children[worker] = self.channels[worker] = None
 
     def end(self, grace: float) -> None:
