@@ -257,7 +257,53 @@ class EnvWorker(ABC):
         self.close()
 
 
-class DummyEnvWorker(EnvWorker):
+class OneRequest(EnvWorker):
+    """A worker that is asked for one step or reset at a time. Subclasses say how a method of the environment is called.
+
+    :param env_fn: makes the environment.
+    """
+
+    _answer: Any = None
+    """What :meth:`_begin` returned, until :meth:`recv` takes it."""
+
+    @abstractmethod
+    def _begin(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Starts a call of a method of the environment."""
+
+    def _end(self, answer: Any) -> Any:
+        """Waits for the result of a call that :meth:`_begin` started."""
+        return answer
+
+    def send(self, action: object, **kwargs: Any) -> None:
+        """Starts a step, or a reset if ``action`` is None.
+
+        :param action: the action; None for a reset.
+        :param kwargs: the arguments of a reset; its ``seed`` also seeds the action space.
+        :raises RuntimeError: the previous result has not been received.
+        """
+        if self._answer is not None:
+            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
+        if action is not None:
+            self._answer = self._begin("step", action)
+            return
+        if kwargs.get("seed") is not None:
+            seed_space(self.action_space, kwargs["seed"])
+        self._answer = self._begin("reset", **kwargs)
+
+    def recv(self) -> StepResult | ResetResult:
+        """Waits for the result of the last :meth:`send` and returns it.
+
+        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
+        :raises RuntimeError: no step or reset was sent.
+        """
+        answer, self._answer = self._answer, None
+        if answer is None:
+            raise RuntimeError("recv() without an answer to wait for: call send() first")
+        result: StepResult | ResetResult = self._end(answer)
+        return result
+
+
+class DummyEnvWorker(OneRequest):
     """A worker whose environment runs in this process: :meth:`send` makes the step or reset before it returns.
 
     :param env_fn: makes the environment.
@@ -265,7 +311,6 @@ class DummyEnvWorker(EnvWorker):
 
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self.env = env_fn()
-        self._result: StepResult | ResetResult | None = None
         super().__init__(env_fn)
 
     def get_env_attr(self, key: str) -> Any:
@@ -296,36 +341,12 @@ class DummyEnvWorker(EnvWorker):
         """
         set_attribute(self.env, key, value, innermost=False)
 
-    def send(self, action: object, **kwargs: Any) -> None:
-        """Steps the environment, or resets it if ``action`` is None.
-
-        :param action: the action; None for a reset.
-        :param kwargs: the arguments of a reset; its ``seed`` also seeds the action space.
-        :raises RuntimeError: the previous result has not been received.
-        """
-        if self._result is not None:
-            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
-        if action is None:
-            if kwargs.get("seed") is not None:
-                seed_space(self.action_space, kwargs["seed"])
-            self._result = self.env.reset(**kwargs)
-        else:
-            self._result = self.env.step(action)
-
-    def recv(self) -> StepResult | ResetResult:
-        """Returns the result of the last :meth:`send`.
-
-        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
-        :raises RuntimeError: no step or reset was sent.
-        """
-        result, self._result = self._result, None
-        if result is None:
-            raise RuntimeError("recv() without an answer to wait for: call send() first")
-        return result
+    def _begin(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.env, name)(*args, **kwargs)
 
     def discard(self) -> bool:
         """As :meth:`EnvWorker.discard`."""
-        self._result = None
+        self._answer = None
         return True
 
     @staticmethod
@@ -354,7 +375,7 @@ class DummyEnvWorker(EnvWorker):
 
     def set_state(self, state: Any) -> None:
         """As :meth:`EnvWorker.set_state`; a result that has not been received is discarded."""
-        self._result = None
+        self._answer = None
         restore(self.env, state)
 
     def render(self, **kwargs: Any) -> Any:
