@@ -17,7 +17,7 @@ from scripted import Scripted
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("space", ["box", "dict", "tuple"])
+@pytest.mark.parametrize("space", SPACES)
 def test_all_is_said_as_gymnasium_says_it(face, space, mode):
     ours, theirs = both(lambda: Telling(SPACES[space], spaces.MultiDiscrete([3, 2])), 3, mode, face)
     assert run_beside(ours, theirs, 30) > 8
