@@ -216,6 +216,18 @@ def test_idle_envs_of_dead_worker_raise_at_next_step(make, tmp_path):
 
 
 @pytest.mark.pitfall("E5")
+def test_ended_episode_of_lost_worker_resets_next(make, tmp_path):
+    fns = [lambda: Scripted(2), lambda: Faulty("exit", once=str(tmp_path / "once"), length=9)]
+    pool = make(fns, num_workers=1, on_error="restart", autoreset_mode=AutoresetMode.NEXT_STEP)
+    pool.begin()
+    pool.go()
+    rows = pool.go()
+    assert (rows.terminated.tolist(), rows.valid.tolist()) == ([True, False], [True, False])
+    rows = pool.go()
+    assert (rows.obs.tolist(), rows.valid.tolist()) == ([[0, 0], [1, 0]], [False, False])
+
+
+@pytest.mark.pitfall("E5")
 def test_a_reset_that_fails_is_tried_again_once(make, tmp_path):
     for fault in ("raise", "kill"):
         fns = fleet(fault, phase="reset", at=2, once=str(tmp_path / fault))

@@ -35,6 +35,10 @@ class Collectors:
         self.restarts = 0
         self.reset_stat()
 
+    def figures(self) -> dict[str, float]:
+        """Returns what ``rlfast status`` shows."""
+        return {"collectors_lost": float(self.restarts)}
+
     def reset_stat(self) -> None:
         """Sets ``collect_step``, ``collect_episode`` and ``collect_time`` to zero."""
         self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0

@@ -127,7 +127,7 @@ class ReplayCollectors(Collectors):
             "steps_in_flight": float(self.in_flight),
             "steps_waiting": float(self._arrived),
             "rows": float(len(self.buffer)),
-            "collectors_lost": float(self.restarts),
+            **super().figures(),
             "shards_lost": float(self.shards_lost),
         }
 

@@ -54,7 +54,7 @@ class RolloutCollectors(Collectors):
 
     def figures(self) -> dict[str, float]:
         """Returns what ``rlfast status`` shows."""
-        return {"staleness_mean": 0.0, "staleness_max": 0.0, "collectors_lost": float(self.restarts)}
+        return {"staleness_mean": 0.0, "staleness_max": 0.0, **super().figures()}
 
     def collect(
         self,

@@ -14,11 +14,10 @@ from rlfast._core import FrameRing
 from rlfast.env.backends.base import Backend, IsAllEnvs, Rows, Tree
 from rlfast.env.backends.info import Info
 from rlfast.env.subproc import SubprocVectorEnv
+from rlfast.env.vector.arguments import Ids, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.vector.dummy import DummyVectorEnv
 from rlfast.utils import tree
-
-Ids = NDArray[np.int64]
 
 
 class StackedFrames:
@@ -52,10 +51,12 @@ class StackedFrames:
     def lost(self, ids: Sequence[int]) -> None:
         self._frames.lost = ids
 
-    def _push(self, frames: NDArray[Any], ids: Ids, fresh: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    def _push(
+        self, frames: NDArray[Any], ids: NDArray[np.int64], fresh: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
         return self._ring.push(frames[:, 0], None if self._are_all(ids) else ids, fresh)
 
-    def reset(self, ids: Ids, *arguments: Any, **more: Any) -> tuple[Tree, Info]:
+    def reset(self, ids: NDArray[np.int64], *arguments: Any, **more: Any) -> tuple[Tree, Info]:
         """As :meth:`Backend.reset`."""
         frames, info = self._frames.reset(ids, *arguments, **more)
         return self._push(frames, ids, np.ones(len(ids), np.bool_)), info
@@ -70,16 +71,16 @@ class StackedFrames:
             obs = self._ring.stacks(None if self._are_all(ids) else ids)
         return replace(rows, obs=obs, obs_next=last)
 
-    def get_attr(self, name: str, ids: Ids) -> list[Any]:
+    def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
         """As :meth:`Backend.get_attr`."""
         return [self._space] * len(ids) if name == "observation_space" else self._frames.get_attr(name, ids)
 
-    def get_state(self, ids: Ids) -> list[Any]:
+    def get_state(self, ids: NDArray[np.int64]) -> list[Any]:
         """As :meth:`Backend.get_state`."""
         states, stacks = self._frames.get_state(ids), self._ring.stacks(ids)
         return [{"env": state, "stack": stack} for state, stack in zip(states, stacks, strict=True)]
 
-    def set_state(self, states: Sequence[Any], ids: Ids) -> None:
+    def set_state(self, states: Sequence[Any], ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.set_state`."""
         self._frames.set_state([state["env"] for state in states], ids)
         self._ring.restore(np.stack([state["stack"] for state in states]), ids)
@@ -104,7 +105,7 @@ class StackingEnvs(BaseVectorEnv):
         stacked: Any = StackedFrames(backend, self._frame_stack) if self._frame_stack > 1 else backend
         super()._attach(stacked, *arguments, **options)
 
-    def step(self, action: Any, id: Any = None) -> Any:
+    def step(self, action: object, id: Ids | None = None) -> VectorStep:
         """As :meth:`BaseVectorEnv.step`.
 
         :param action: one action for each environment.
@@ -113,7 +114,7 @@ class StackingEnvs(BaseVectorEnv):
         obs, *rest = super().step(action, id)
         return tree.writable(obs), *rest
 
-    def reset(self, id: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
         """As :meth:`BaseVectorEnv.reset`.
 
         :param id: the environments; None for all.

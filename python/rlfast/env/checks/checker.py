@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -335,8 +335,8 @@ def _nested_misfit(space: gym.spaces.Dict | gym.spaces.Tuple[Any], value: object
     return next((f"at {key!r} {text}" for key, part in parts.items() if (text := misfit(part, given[key]))), "")
 
 
-def _parts(nested: Any) -> dict[Any, Any]:
-    return dict(nested) if isinstance(nested, dict) else dict(enumerate(nested))
+def _parts(nested: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Any]:
+    return dict(nested) if isinstance(nested, Mapping) else dict(enumerate(nested))
 
 
 def _summarize(rollout: _Rollout, report: EnvReport) -> None:

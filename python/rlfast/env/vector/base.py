@@ -212,7 +212,7 @@ class BaseVectorEnv(AsyncCalls):
         if not isinstance(error, INTERRUPTS):
             self._at_risk = None
 
-    def _must_reset(self, ids: Any) -> None:
+    def _must_reset(self, ids: NDArray[Any]) -> None:
         self._to_reset[ids] = self._some_to_reset = True
 
     def send(self, actions: object, id: Ids | None = None) -> None:

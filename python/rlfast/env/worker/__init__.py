@@ -89,7 +89,7 @@ def set_attribute(env: object, name: str, value: object, *, innermost: bool) -> 
         env.set_wrapper_attr(name, value)
 
 
-def seed_env(env: Any, seed: int | None) -> Any:
+def seed_env(env: gym.Env[Any, Any], seed: int | None) -> Any:
     """Seeds an environment and its action space.
 
     The environment is seeded by its own method ``seed``; one without such a method is reset with the seed.
@@ -103,7 +103,10 @@ def seed_env(env: Any, seed: int | None) -> Any:
         return attribute(env, "seed")(seed)
     except (AttributeError, NotImplementedError):
         pass
-    env.reset(**({} if seed is None else {"seed": seed}))
+    if seed is None:
+        env.reset()
+    else:
+        env.reset(seed=seed)
     return [seed]
 
 
@@ -224,7 +227,7 @@ class EnvWorker(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot store its environment's state")
 
-    def set_state(self, state: object) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state that :meth:`get_state` returned.
 
         :param state: the state.
@@ -373,7 +376,7 @@ class DummyEnvWorker(OneRequest):
         """As :meth:`EnvWorker.get_state`."""
         return capture(self.env)
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         """As :meth:`EnvWorker.set_state`; a result that has not been received is discarded."""
         self._answer = None
         restore(self.env, state)
