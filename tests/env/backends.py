@@ -57,5 +57,4 @@ BACKENDS = {
     "in-process": DummyVectorEnv,
     "workers": threaded,
     "process": partial(SubprocVectorEnv, num_workers=2),
-    "split": partial(SubprocVectorEnv, num_workers=2, placement="split"),
 }

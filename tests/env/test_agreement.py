@@ -23,23 +23,12 @@ def adapted(kind, **options):
     return make
 
 
-def in_threads(env_fns, **options):
-    return SubprocVectorEnv(env_fns, num_workers=2, context="thread", **options)
-
-
-def in_processes(env_fns, **options):
-    return SubprocVectorEnv(env_fns, num_workers=1, **options)
-
-
-def in_part(env_fns, **options):
-    return SubprocVectorEnv(env_fns, num_workers=1, placement="split", **options)
-
-
-QUICK = {"dummy": DummyVectorEnv, "threads": in_threads, "Gymnasium's": adapted(SyncVectorEnv)}
+QUICK = {"dummy": DummyVectorEnv, "Gymnasium's": adapted(SyncVectorEnv)}
 SLOW = {
     "workers": threaded,
-    "processes": in_processes,
-    "split": in_part,
+    "process": partial(SubprocVectorEnv, num_workers=1),
+    "processes": partial(SubprocVectorEnv, num_workers=2),
+    "processes, pipes": partial(SubprocVectorEnv, num_workers=2, doorbell="pipe", context="fork"),
     "Gymnasium's processes": adapted(AsyncVectorEnv, shared_memory=False),
 }
 
@@ -87,7 +76,8 @@ def test_backends_in_this_process(part):
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_backends_elsewhere(kind):
-    for seed in range(1000, 1004):
+    count = 12 if "process" in kind and "Gymnasium" not in kind else 4
+    for seed in range(1000, 1000 + count):
         check(seed, {kind: SLOW[kind]})
 
 

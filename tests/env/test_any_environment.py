@@ -10,25 +10,8 @@ from gymnasium import spaces
 
 from env.backends import BACKENDS
 from env.odd import Graph, Plain, Showing, Words, box
-from rlfast.env import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+from rlfast.env import DummyVectorEnv, SubprocVectorEnv
 from scripted import Scripted
-
-KINDS = {**{kind: made for kind, made in BACKENDS.items() if kind != "split"}, "measured": ShmemVectorEnv}
-"""Those that take environments without spaces."""
-
-
-@pytest.fixture(params=KINDS)
-def face(request):
-    made = []
-
-    def make(env_fns, **options):
-        made.append(KINDS[request.param](env_fns, **options))
-        return made[-1]
-
-    make.kind = request.param
-    yield make
-    for envs in made:
-        envs.close()
 
 
 def same(got, want):
@@ -413,9 +396,9 @@ class Seeded(Plain):
         return super().reset()
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"workers"}))
+@pytest.mark.parametrize("kind", sorted(BACKENDS.keys() - {"workers"}))
 def test_an_environment_is_seeded_by_its_own_method(kind):
-    envs = KINDS[kind]([Seeded] * 3)
+    envs = BACKENDS[kind]([Seeded] * 3)
     assert envs.seed(5) == [[5], [6], [7]]
     assert envs.get_env_attr("given") == [5, 6, 7]
     assert envs.get_env_attr("resets") == [[], [], []]

@@ -1,11 +1,10 @@
-"""Gymnasium's vector wrappers and tools, and a training loop for its vector environments, with rlfast's."""
+"""Gymnasium's vector wrappers and tools with rlfast's vector environments."""
 
 from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium import wrappers as single
 from gymnasium.utils.performance import benchmark_vector_step
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -13,7 +12,7 @@ from gymnasium.wrappers import vector as wrappers
 
 from env.backends import BACKENDS
 from env.beside import MODES, SPACES, Telling, assert_same, run_beside
-from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, as_vector_env
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, as_vector_env
 from scripted import Scripted
 
 PICTURE = gym.spaces.Box(0, 255, (6, 8, 3), np.uint8)
@@ -72,7 +71,6 @@ def face(make):
 
 FACES = {
     **{name: face(make) for name, make in BACKENDS.items()},
-    "threads": face(partial(SubprocVectorEnv, context="thread")),
     "gymnasium's": face(lambda fns, autoreset_mode: as_vector_env(SyncVectorEnv(fns, autoreset_mode=autoreset_mode))),
     "native": native,
 }
@@ -160,70 +158,3 @@ def test_gymnasium_makes_ours_by_their_id(kind):
 def test_gymnasium_measures_ours():
     envs = DummyVectorEnv([MAKE["CartPole"]] * 2, autoreset_mode="next-step")
     assert benchmark_vector_step(envs, target_duration=0, seed=0) > 0
-
-
-class Agent(torch.nn.Module):
-    def __init__(self, envs) -> None:
-        super().__init__()
-        size, actions = envs.single_observation_space.shape[0], int(envs.single_action_space.n)
-        self.actor = torch.nn.Sequential(torch.nn.Linear(size, 16), torch.nn.Tanh(), torch.nn.Linear(16, actions))
-        self.critic = torch.nn.Sequential(torch.nn.Linear(size, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-
-    def forward(self, obs, act=None):
-        choice = torch.distributions.Categorical(logits=self.actor(obs))
-        act = choice.sample() if act is None else act
-        return act, choice.log_prob(act), choice.entropy(), self.critic(obs).squeeze(-1)
-
-
-def train(envs, steps=24, updates=3):
-    """Proximal policy optimisation in one function, the way single-file implementations write it."""
-    torch.manual_seed(0)
-    envs = wrappers.RecordEpisodeStatistics(envs)
-    agent = Agent(envs)
-    optimizer = torch.optim.Adam(agent.parameters(), lr=1e-2)
-    next_obs, _ = envs.reset(seed=1)
-    next_obs, next_done = torch.Tensor(next_obs), torch.zeros(envs.num_envs)
-    returns_seen = []
-    for _ in range(updates):
-        rollout = []
-        for _ in range(steps):
-            with torch.no_grad():
-                act, log_prob, _, value = agent(next_obs)
-            obs, done = next_obs, next_done
-            next_obs, reward, terminations, truncations, infos = envs.step(act.cpu().numpy())
-            next_obs, next_done = torch.Tensor(next_obs), torch.Tensor(np.logical_or(terminations, truncations))
-            rollout.append((obs, act, log_prob, value, torch.tensor(reward).float(), done))
-            if "episode" in infos:
-                returns_seen += infos["episode"]["r"][infos["_episode"]].tolist()
-        obs, act, log_prob, value, reward, done = (torch.stack(column) for column in zip(*rollout, strict=True))
-        with torch.no_grad():
-            following, last = agent(next_obs)[-1], torch.zeros(envs.num_envs)
-            advantages = torch.zeros_like(reward)
-            for t in reversed(range(steps)):
-                goes_on = 1 - (next_done if t == steps - 1 else done[t + 1])
-                delta = reward[t] + 0.99 * following * goes_on - value[t]
-                advantages[t] = last = delta + 0.99 * 0.95 * goes_on * last
-                following = value[t]
-        _, new_log_prob, entropy, new_value = agent(obs.flatten(0, 1), act.flatten())
-        ratio = (new_log_prob - log_prob.flatten()).exp()
-        gain = advantages.flatten()
-        policy_loss = -torch.min(gain * ratio, gain * ratio.clamp(0.8, 1.2)).mean()
-        value_loss = (new_value - (advantages + value).flatten()).square().mean()
-        optimizer.zero_grad()
-        (policy_loss + 0.5 * value_loss - 0.01 * entropy.mean()).backward()
-        optimizer.step()
-    envs.close()
-    return returns_seen, torch.cat([p.detach().flatten() for p in agent.parameters()])
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_cleanrl_loop_learns_the_same(mode, backend):
-    def make():
-        return gym.make("CartPole-v1", max_episode_steps=15)
-
-    want, weights = train(SyncVectorEnv([make] * 4, autoreset_mode=mode))
-    got, ours = train(BACKENDS[backend]([make] * 4, autoreset_mode=mode))
-    assert got == want
-    assert len(want) > 10
-    assert torch.equal(ours, weights)

@@ -1,6 +1,5 @@
 """Vector environments that are interrupted at any bytecode: reset() works afterwards, and no row is another's."""
 
-import threading
 from functools import partial
 from itertools import count
 
@@ -65,8 +64,6 @@ KINDS = {
     "dummy": lambda mode: DummyVectorEnv(makers(), autoreset_mode=mode),
     "workers": lambda mode: threaded(makers(), autoreset_mode=mode),
     "process": lambda mode: SubprocVectorEnv(makers(), autoreset_mode=mode, num_workers=2),
-    "thread": lambda mode: SubprocVectorEnv(makers(), autoreset_mode=mode, num_workers=2, context="thread"),
-    "split": lambda mode: SubprocVectorEnv(makers(), autoreset_mode=mode, num_workers=2, placement="split"),
     "scaled": lambda mode: VectorEnvNormReward(DummyVectorEnv(makers(), autoreset_mode=mode)),
     "stacked": lambda mode: StackingDummyEnv(makers(Framed), frame_stack=2, autoreset_mode=mode),
     "gymnasium": lambda mode: as_vector_env(
@@ -197,12 +194,9 @@ def test_reset_heals_at_every_point(kind, mode, error):
     assert done > (2000 if kind in IN_PROCESS else 300)
 
 
-# -- threads, which cannot be killed -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_thread_that_was_replaced_serves_no_more(mode):
-    envs = KINDS["thread"](mode)
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_worker_replaced_after_half_a_message(mode):
+    envs = KINDS["process"](mode)
     after(envs)
     found = points_at(lambda: session(envs), "while rest:")
     assert found
@@ -213,31 +207,6 @@ def test_a_thread_that_was_replaced_serves_no_more(mode):
         except BaseException as failure:
             failure.add_note(f"after an interrupt at point {point}, {place}")
             raise
-    envs.close()
-
-
-class Waits(Marked):
-    """Waits in its second step."""
-
-    gate = threading.Event()
-
-    def step(self, action):
-        if action == 2:
-            self.gate.wait(60)
-        return super().step(action)
-
-
-def test_a_reset_waits_for_a_thread_that_still_steps():
-    envs = SubprocVectorEnv(makers(Waits), num_workers=1, context="thread")
-    envs.reset()
-    envs.step(np.ones(N, int))
-    envs.send(np.full(N, 2))
-    envs._backend._workers.channels[0].is_sound = False  # as when Ctrl-C interrupts a message
-    interrupt(envs.recv, 50)
-    opened = threading.Timer(1.5, Waits.gate.set)
-    opened.start()
-    works(envs)
-    assert not opened.is_alive()
     envs.close()
 
 
@@ -469,11 +438,9 @@ class Fails(Marked):
 @pytest.mark.parametrize("call", ["step", "exchange", "recv"])
 @pytest.mark.parametrize("what", [*ANSWERS, "raise", "interrupt"])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("backend", ["dummy", "workers", "split"])
+@pytest.mark.parametrize("backend", ["dummy", "workers"])
 def test_reset_heals_after_a_failing_step(backend, what, mode, call):
-    kind = {"dummy": DummyVectorEnv, "workers": threaded, "split": partial(SubprocVectorEnv, placement="split")}[
-        backend
-    ]
+    kind = {"dummy": DummyVectorEnv, "workers": threaded}[backend]
     left = [1]
     with kind([partial(Fails, i, what, left) for i in range(N)], autoreset_mode=mode) as envs:
         envs.reset()
@@ -495,9 +462,8 @@ class Seeded(Marked):
         return obs, {**info, "seed": -1 if seed is None else seed}
 
 
-@pytest.mark.parametrize("context", ["forkserver", "thread"])
-def test_an_interrupted_reset_leaves_no_seed_behind(context):
-    envs = SubprocVectorEnv(makers(Seeded), num_workers=1, context=context)
+def test_an_interrupted_reset_leaves_no_seed_behind():
+    envs = SubprocVectorEnv(makers(Seeded), num_workers=1)
     envs.reset()
     for point in spread(points(lambda: envs.reset(seed=5)), 60):
         place = interrupt(lambda: envs.reset(seed=5), point)

@@ -26,7 +26,6 @@ KINDS = {
     "in-process": lambda: DummyVectorEnv([cart_pole] * 3),
     "processes": lambda: SubprocVectorEnv([cart_pole] * 3, num_workers=2),
     "processes, pipes": lambda: SubprocVectorEnv([cart_pole] * 3, num_workers=1, doorbell="pipe"),
-    "threads": lambda: SubprocVectorEnv([cart_pole] * 3, num_workers=2, context="thread"),
     **{
         f"native, {mode}": lambda mode=mode: NativeVectorEnv("CartPole-v1", 3, autoreset_mode=mode)
         for mode in (None, "disabled", "same-step", "next-step")
@@ -54,7 +53,7 @@ def state(envs):
 @pytest.mark.pitfall("E8")
 @pytest.mark.filterwarnings("ignore:.*seed:UserWarning")
 def test_a_mistake_is_told_and_changes_nothing(envs):
-    python = envs.placement in {"in-process", "process", "thread"}
+    python = envs.placement in {"in-process", "process"}
     if not python:
         for ask in (envs.step, envs.send):
             with pytest.raises(RuntimeError, match="reset"):

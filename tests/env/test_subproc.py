@@ -1,11 +1,8 @@
-import os
-import signal
-
 import numpy as np
 import pytest
 
 from faulty import Faulty, Slow
-from rlfast.env import BaseVectorEnv, EnvFailure, ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv, WorkerDied
+from rlfast.env import BaseVectorEnv, ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv, WorkerDied
 from scripted import Scripted
 
 
@@ -55,33 +52,6 @@ def test_lost_envs_reset_together(make):
     assert envs.restarts == 2
 
 
-@pytest.mark.pitfall("E5")
-def test_a_failed_step_leaves_all_to_be_reset(make):
-    envs = make([Scripted, lambda: Faulty("raise"), lambda: Scripted(9)], num_workers=3)
-    envs.reset()
-    envs.step([0] * 3)
-    with pytest.raises(EnvFailure, match=r"environment 1 failed in step.*ZeroDivisionError"):
-        envs.step([0] * 3)
-    envs.reset()
-    assert envs.step([0] * 3)[0][:, 1].tolist() == [1] * 3
-
-
-@pytest.mark.pitfall("E5")
-def test_training_goes_on_after_a_restart(make, tmp_path):
-    fns = [lambda: Scripted(9), lambda: Faulty("exit", at=3, length=9, once=str(tmp_path / "once"))]
-    envs = make(fns, num_workers=2, on_error="restart")
-    envs.reset()
-    for _ in range(2):
-        envs.step([0, 0])
-    _, _, terminated, truncated, infos = envs.step([0, 0])
-    assert truncated.tolist() == [False, True]
-    assert not terminated.any()
-    assert "exit status 3" in infos[1]["restarted"]
-    envs.reset(1)
-    assert envs.step([0, 0])[0][:, 1].tolist() == [4, 1]
-    assert envs.restarts == 1
-
-
 def test_one_environment_in_a_process_of_its_own():
     worker = SubprocEnvWorker(lambda: Scripted(2, info={"a": 1}))
     assert worker.action_space.n == 4
@@ -122,12 +92,3 @@ def test_closing_does_not_wait_for_what_workers_do(make):
     envs.reset()
     envs.step([0, 0])
     envs.close()
-
-
-def test_a_worker_that_dies_is_told(make):
-    envs = make([Scripted] * 2, num_workers=1)
-    envs.reset()
-    os.kill(envs._backend._workers.children[0].pid, signal.SIGTERM)
-    with pytest.raises(WorkerDied, match="SIGTERM"):
-        envs.step([0, 0])
-    envs.reset()

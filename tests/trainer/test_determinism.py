@@ -25,7 +25,6 @@ WAYS = {
     "1 worker": partial(SubprocVectorEnv, num_workers=1),
     "2 workers": partial(SubprocVectorEnv, num_workers=2),
     "4 workers": partial(SubprocVectorEnv, num_workers=4),
-    "threads": partial(SubprocVectorEnv, num_workers=2, context="thread"),
     "native": lambda fns: NativeVectorEnv("CartPole-v1", len(fns), autoreset_mode=None),
     "in-process, asynchronous": partial(DummyVectorEnv, wait_num=1),
     "asynchronous, all at a time": partial(SubprocVectorEnv, num_workers=2, wait_num=ENVS, timeout=60),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rlfast.data import VectorReplayBuffer
-from rlfast.data.buffer.options.units import NStep, Sequence, Unit
+from rlfast.data.buffer.options.units import NStep, Sequence
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
 from rlfast.distributed.cluster.actors import IN_PROCESS, Actor, Cluster, InProcessCluster
@@ -151,8 +151,7 @@ class _ReplayBuilder:
         config = self._config
         shards = [self._shard(number, 0) for number in range(config.shards)]
         workers = [self._worker(number, 0) for number in range(config.collectors)]
-        for actor in (*shards, *workers):
-            actor.call("ready").result()
+        _await(*shards, *workers)
         prepare_torch(config)
         test_envs = made.enter_context(closing(make_envs(config, "test")))
         space = single_action_space(test_envs)
@@ -167,17 +166,6 @@ class _ReplayBuilder:
         trainer = partial(_trainer, config, self._cluster, team)
         return parts_of(config, policy, collectors, tests, trainer, self._declaration)
 
-    def _unit(self) -> Unit:
-        config = self._config
-        if isinstance(config, SequenceConfig):
-            return Sequence(config.sequence_length, config.burn_in)
-        return NStep(config.estimation_step, config.gamma)
-
-    @property
-    def _alpha(self) -> float | None:
-        config = self._config
-        return config.alpha if isinstance(config, QLearningConfig) and config.prioritized else None
-
     def _shard(self, number: int, restarts: int) -> Actor:
         config = self._config
         rings = sum(envs for envs, owner in zip(self._envs, self._owners, strict=True) if owner == number)
@@ -185,8 +173,10 @@ class _ReplayBuilder:
             rows=max(config.buffer_size // config.shards, rings),
             rings=rings,
             seed=stream_seed(config.seed, f"sampler/shard/{number}/{restarts}"),
-            unit=self._unit(),
-            alpha=self._alpha,
+            unit=Sequence(config.sequence_length, config.burn_in)
+            if isinstance(config, SequenceConfig)
+            else NStep(config.estimation_step, config.gamma),
+            alpha=config.alpha if isinstance(config, QLearningConfig) and config.prioritized else None,
         )
         return self._cluster.start(Shard, made)
 
@@ -210,8 +200,7 @@ class _ReplayBuilder:
             return self._cluster.start(LearnerWorker, made)
 
         team = Team(self._cluster, start, policy, config.learners, config.device)
-        for worker in team.workers:
-            worker.call("ready").result()
+        _await(*team.workers)
         return team
 
     def _collectors(
@@ -239,6 +228,12 @@ class _ReplayBuilder:
             self._shard,
             on_close,
         )
+
+
+def _await(*actors: Actor) -> None:
+    """Waits until actors have been made."""
+    for actor in actors:
+        actor.call("ready").result()
 
 
 def _trainer(config: OffPolicyConfig, cluster: Cluster, team: Team | None, **given: Any) -> BaseTrainer:
@@ -272,8 +267,7 @@ def _rollout_parts(config: RunConfig, declaration: Declaration, cluster: Cluster
         return cluster.start(RolloutWorker, given)
 
     workers = [worker(number, 0) for number in range(config.collectors)]
-    for actor in workers:
-        actor.call("ready").result()
+    _await(*workers)
     prepare_torch(config)
     test_envs = made.enter_context(closing(make_envs(config, "test")))
     policy = declaration.policy(config, test_envs.single_observation_space, single_action_space(test_envs))

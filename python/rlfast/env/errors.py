@@ -28,7 +28,7 @@ class EnvFailure(RuntimeError):
         *,
         env_id: int,
         phase: str,
-        action: Any = None,
+        action: object = None,
         lost: tuple[int, ...] = (),
         traceback: str = "",
     ) -> None:

@@ -88,7 +88,7 @@ class NativeVectorEnv(BaseVectorEnv):
         if self.autoreset_mode is not None:
             self._whole_step = self._backend.envs.step
 
-    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
+    def step(self, action: object, id: Ids | None = None) -> VectorStep:
         """As :meth:`BaseVectorEnv.step`."""
         if self._whole_step is None or id is not None:
             return super().step(action, id)
@@ -107,13 +107,13 @@ class NativeVectorEnv(BaseVectorEnv):
             return self._last_obs, rew, terminated, truncated, {}
         return self._step_result(self._backend.rows(self._all, answer))
 
-    def send(self, actions: Any, id: Ids | None = None) -> None:
+    def send(self, actions: object, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`; the step is complete when this method returns."""
         ids = self._idle(id)
         self._whole_step = None  # until all results are received
         self._send(actions, ids)
 
-    def exchange(self, actions: Any, id: Ids | None = None) -> Rows:
+    def exchange(self, actions: object, id: Ids | None = None) -> Rows:
         """As :meth:`BaseVectorEnv.exchange`."""
         if id is not None or self._steps or self._at_risk is not None or self.closed or not self._is_own:
             return super().exchange(actions, id)

@@ -80,7 +80,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
         self._ends = np.zeros((2, len(self.agents)), dtype=bool)
         return self._observe()
 
-    def step(self, action: Any) -> tuple[Any, NDArray[np.float64], bool, bool, dict[str, Any]]:
+    def step(self, action: int | NDArray[Any] | None) -> tuple[Any, NDArray[np.float64], bool, bool, dict[str, Any]]:
         """Makes the turn of the agent named by ``agent_id`` of the last observation.
 
         :param action: an element of ``action_space``.

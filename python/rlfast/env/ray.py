@@ -14,7 +14,7 @@ from rlfast.env.process.serialization import register, registrations
 from rlfast.env.spaces.batching import ObservationMode
 from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
-from rlfast.env.worker import DummyEnvWorker, EnvWorker, ResetResult, StepResult, seed_space
+from rlfast.env.worker import DummyEnvWorker, EnvWorker, OneRequest
 from rlfast.utils.runtime.extras import needed_by
 
 
@@ -34,7 +34,7 @@ class _Actor:
         return getattr(self.worker, name)(*args, **kwargs)
 
 
-class RayEnvWorker(EnvWorker):
+class RayEnvWorker(OneRequest):
     """A worker whose environment runs in a Ray actor.
 
     :param env_fn: makes the environment, in the actor.
@@ -44,7 +44,6 @@ class RayEnvWorker(EnvWorker):
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self._ray = _ray()
         self._actor = self._ray.remote(_Actor).options(num_cpus=0).remote(env_fn, registrations())
-        self._answer: Any = None
         try:
             super().__init__(env_fn)
         except BaseException:
@@ -58,11 +57,11 @@ class RayEnvWorker(EnvWorker):
         """As :meth:`EnvWorker.get_env_attr`."""
         return self._call_actor("get_env_attr", key)
 
-    def set_env_attr(self, key: str, value: Any) -> None:
+    def set_env_attr(self, key: str, value: object) -> None:
         """As :meth:`EnvWorker.set_env_attr`."""
         self._call_actor("set_env_attr", key, value)
 
-    def set_wrapper_attr(self, key: str, value: Any) -> None:
+    def set_wrapper_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
 
         :param key: the attribute's name.
@@ -80,33 +79,11 @@ class RayEnvWorker(EnvWorker):
         """
         return self._call_actor("call_env", key, *args, **kwargs)
 
-    def send(self, action: Any, **kwargs: Any) -> None:
-        """Starts a step, or a reset if ``action`` is None.
+    def _begin(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._actor.do.remote(name, *args, **kwargs)
 
-        :param action: the action; None for a reset.
-        :param kwargs: the arguments of a reset.
-        :raises RuntimeError: the previous result has not been received.
-        """
-        if self._answer is not None:
-            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
-        if action is None:
-            if kwargs.get("seed") is not None:
-                seed_space(self.action_space, kwargs["seed"])
-            self._answer = self._actor.do.remote("reset", **kwargs)
-        else:
-            self._answer = self._actor.do.remote("step", action)
-
-    def recv(self) -> StepResult | ResetResult:
-        """Waits for the result of the last :meth:`send` and returns it.
-
-        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
-        :raises RuntimeError: no step or reset was sent.
-        """
-        answer, self._answer = self._answer, None
-        if answer is None:
-            raise RuntimeError("recv() without an answer to wait for: call send() first")
-        result: StepResult | ResetResult = self._ray.get(answer)
-        return result
+    def _end(self, answer: Any) -> Any:
+        return self._ray.get(answer)
 
     def discard(self) -> bool:
         """As :meth:`EnvWorker.discard`; the actor finishes the call before it begins the next one."""

@@ -100,7 +100,7 @@ def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _fixed(value: Any) -> str | None:
+def _fixed(value: object) -> str | None:
     """Describes a value that is part of the environment's construction and does not change; None for other values."""
     if isinstance(value, EnvSpec):
         return f"spec {value.id}"
@@ -113,7 +113,7 @@ def _fixed(value: Any) -> str | None:
     return None
 
 
-def _is_plain_object(value: Any) -> bool:
+def _is_plain_object(value: object) -> bool:
     """Whether ``value`` keeps its whole state in ``__dict__``: not in C, in slots, or in a custom ``__reduce__``."""
     if any(name in vars(base) for base in type(value).__mro__[:-1] for name in ("__reduce__", "__reduce_ex__")):
         return False
@@ -132,14 +132,14 @@ class _Writer:
         self._memory: dict[int, int] = {}
         self._alive: list[Any] = []  # references that keep Python from reusing an id()
 
-    def attributes(self, owner: Any, path: str) -> dict[str, Any]:
+    def attributes(self, owner: object, path: str) -> dict[str, Any]:
         return {
             name: self.write(value, f"{path}.{name}", inside=False)
             for name, value in vars(owner).items()
             if not (name == _INNER and isinstance(owner, gym.Wrapper))
         }
 
-    def write(self, value: Any, path: str, *, inside: bool = True) -> Any:
+    def write(self, value: object, path: str, *, inside: bool = True) -> Any:
         """Converts a value into plain data.
 
         :param path: where the value is, for error messages.
@@ -254,7 +254,7 @@ class _Reader:
         self._made: dict[int, Any] = {}
         self._objects: list[tuple[Any, dict[str, Any]]] = []
 
-    def attributes(self, owner: Any, written: dict[str, Any], path: str) -> dict[str, Any]:
+    def attributes(self, owner: object, written: dict[str, Any], path: str) -> dict[str, Any]:
         now = vars(owner)
         values = {name: self.read(node, f"{path}.{name}", now.get(name)) for name, node in written.items()}
         if isinstance(owner, gym.Wrapper):
@@ -265,7 +265,7 @@ class _Reader:
         for owner, attributes in self._objects:
             _assign(owner, attributes)
 
-    def read(self, node: Any, path: str, now: Any = None) -> Any:
+    def read(self, node: object, path: str, now: object = None) -> Any:
         """Converts plain data into a value.
 
         :param node: the plain data.
@@ -280,7 +280,7 @@ class _Reader:
         self._made[node["number"]] = value
         return value
 
-    def _value(self, node: dict[str, Any], path: str, now: Any) -> Any:
+    def _value(self, node: dict[str, Any], path: str, now: object) -> Any:
         kind = node["kind"]
         if kind == "scalar":
             return _array(node)[()]
@@ -310,7 +310,7 @@ class _Reader:
         wanted = node.get("class") or node.get("is")
         raise NotImplementedError(f"{path} was {wanted} and is a {_name(type(now))} now")
 
-    def _container(self, node: dict[str, Any], path: str, now: Any) -> Any:
+    def _container(self, node: dict[str, Any], path: str, now: object) -> Any:
         """Restores a container; it is registered before it is filled, because it may contain itself."""
         kind, items = node["kind"], node["items"]
         value: Any = deque(maxlen=node["maxlen"]) if kind == "deque" else ([] if kind == "list" else _MAPPINGS[kind]())
@@ -323,7 +323,7 @@ class _Reader:
                 value.append(self.read(item, f"{path}[{i}]", _at(now, kind, i)))
         return value
 
-    def _space(self, node: dict[str, Any], path: str, now: Any) -> Any:
+    def _space(self, node: dict[str, Any], path: str, now: object) -> Any:
         spaces = _spaces(now) if isinstance(now, gym.Space) else []
         if len(spaces) != len(node["streams"]):
             raise NotImplementedError(f"{path} was another space")
@@ -341,6 +341,6 @@ def _at(container: Any, kind: str, key: Any) -> Any:
     return container[key] if hasattr(container, "__getitem__") and key < len(container) else None
 
 
-def _assign(owner: Any, attributes: dict[str, Any]) -> None:
+def _assign(owner: object, attributes: dict[str, Any]) -> None:
     vars(owner).clear()
     vars(owner).update(attributes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.context import BaseContext
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from rlfast.env.backends.base import Backend
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
-from rlfast.env.process.placement import choose, split
+from rlfast.env.process.placement import choose
 from rlfast.env.spaces.batching import ObservationMode
 from rlfast.env.vector.arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.vector.base import BaseVectorEnv
@@ -34,18 +35,17 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param wait_num: see :class:`BaseVectorEnv`.
     :param timeout: see :class:`BaseVectorEnv`.
     :param share_memory: accepted for compatibility with Tianshou and ignored: memory is always shared.
-    :param context: how workers are started: ``"forkserver"`` (default if the system can fork), ``"spawn"``, ``"fork"``
-        or ``"thread"`` (default of free-threaded Python); see :class:`~rlfast.env.process.ProcessBackend`.
+    :param context: how workers are started: ``"forkserver"`` (default if the system can fork), ``"spawn"`` or
+        ``"fork"``; see :class:`~rlfast.env.process.ProcessBackend`.
     :param autoreset_mode: see :class:`BaseVectorEnv`.
     :param num_workers: the number of processes; None for one per core. There are never more than environments.
     :param step_timeout: the number of seconds that a step or reset may take; None for no limit.
     :param on_error: ``"raise"`` raises the error of an environment; ``"restart"`` rebuilds the environment.
     :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
         supports.
-    :param placement: ``"process"``; ``"split"`` to run one worker's share of the environments in this process, without
-        isolation, while the workers step the others; or ``"auto"`` to measure the environments in temporary processes
-        and to run them where a step takes the least time: in workers, split, or all ``"in-process"``. The attribute
-        ``placement`` is the choice, and a log message of this module's logger gives the reason.
+    :param placement: ``"process"``, or ``"auto"`` to measure the environments and run them where a step takes less
+        time: in workers, or ``"in-process"``. The attribute ``placement`` is the choice, and a log message of this
+        module's logger gives the reason.
     :param observation_mode: see :class:`BaseVectorEnv`.
     :param shared_memory: accepted for compatibility with Gymnasium and ignored: arrays always go through shared memory.
     :param copy: accepted for compatibility with Gymnasium and ignored: returned observations are never overwritten.
@@ -70,7 +70,7 @@ class SubprocVectorEnv(BaseVectorEnv):
         wait_num: int | None = None,
         timeout: float | None = None,
         share_memory: bool = False,  # noqa: ARG002
-        context: Any = None,
+        context: str | BaseContext | None = None,
         *,
         autoreset_mode: AutoresetMode | str | None = None,
         num_workers: int | None = None,
@@ -88,30 +88,26 @@ class SubprocVectorEnv(BaseVectorEnv):
         wait_num = check_waiting(len(env_fns), wait_num, timeout)
         self._env_fns = env_fns
         strict = mode is not None
-        if placement not in {"process", "auto", "split"}:
-            raise ValueError(f'placement must be "process", "split" or "auto", got {placement!r}')
-        by_default = step_timeout is None and on_error == "raise"
-        if placement == "split" and not by_default:
-            raise ValueError(
-                'step_timeout and on_error="restart" need environments in processes of their own: use '
-                'placement="process" in place of "split"'
-            )
+        if placement not in {"process", "auto"}:
+            raise ValueError(f'placement must be "process" or "auto", got {placement!r}')
         if placement == "auto":
-            choice = choose(
-                env_fns, num_workers, context, may_split=by_default and wait_num is None and timeout is None
-            )
-            placement = choice.placement
-            _log.info("environments run %s: %s", placement, choice.reason)
+            placement, reason = choose(env_fns, num_workers, context)
+            _log.info("environments run %s: %s", placement, reason)
         own = mode or AutoresetMode.DISABLED
-        options: dict[str, Any] = {"context": context, "step_timeout": step_timeout, "on_error": on_error}
-        options |= {"doorbell": doorbell, "autoreset_mode": own, "strict": strict}
-        backend: Backend
-        if placement == "process":
-            backend = ProcessBackend(env_fns, num_workers=num_workers, **options)
-        elif placement == "split":
-            backend = split(env_fns, num_workers, **options)
-        else:
-            backend = InProcess(env_fns, own, as_space=strict or None)
+        backend: Backend = (
+            InProcess(env_fns, own, as_space=strict or None)
+            if placement == "in-process"
+            else ProcessBackend(
+                env_fns,
+                num_workers=num_workers,
+                autoreset_mode=own,
+                context=context,
+                step_timeout=step_timeout,
+                on_error=on_error,
+                doorbell=doorbell,
+                strict=strict,
+            )
+        )
         self._attach(backend, wait_num, timeout, mode, observation_mode)
 
     @property
@@ -121,7 +117,7 @@ class SubprocVectorEnv(BaseVectorEnv):
 
 
 class ShmemVectorEnv(SubprocVectorEnv):
-    """A vector environment that runs where it is fastest: in worker processes, in this process, or in both.
+    """A vector environment that runs where it is faster: in worker processes or in this process.
 
     It shares memory with its workers. It is a :class:`SubprocVectorEnv` whose ``placement`` is ``"auto"`` by default.
     The default is ``"process"`` if an argument is given that only worker processes support: ``wait_num``, ``timeout``,
@@ -176,11 +172,11 @@ class SubprocEnvWorker(WorkerView):
         self,
         env_fn: Callable[[], gym.Env[Any, Any]],
         share_memory: bool = False,  # noqa: ARG002
-        context: Any = None,
+        context: str | BaseContext | None = None,
     ) -> None:
         super().__init__(SubprocVectorEnv([env_fn], context=context), 0)
 
-    def set_wrapper_attr(self, key: str, value: Any) -> None:
+    def set_wrapper_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
 
         :param key: the attribute's name.
@@ -207,7 +203,15 @@ class SubprocEnvWorker(WorkerView):
         :param timeout: seconds after which fewer workers are returned; None waits without a limit.
         :return: the workers that have answered.
         """
-        return wait_any([worker for worker in workers if isinstance(worker, SubprocEnvWorker)], wait_num, timeout)
+        own = [worker for worker in workers if isinstance(worker, SubprocEnvWorker)]
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = 20e-6
+        while True:
+            ready = [worker for worker in own if worker.is_ready()]
+            if len(ready) >= min(wait_num, len(own)) or (deadline is not None and time.monotonic() >= deadline):
+                return ready
+            time.sleep(pause)  # polls, because the workers have separate memory and no common event to wait for
+            pause = min(2 * pause, 1e-3)
 
     def is_ready(self) -> bool:
         """Whether :meth:`recv` would return or raise without waiting."""
@@ -228,17 +232,3 @@ class SubprocEnvWorker(WorkerView):
         self._envs.close()
 
     close = close_env
-
-
-def wait_any(
-    workers: Sequence[SubprocEnvWorker], wait_num: int, timeout: float | None = None
-) -> list[SubprocEnvWorker]:
-    """Returns the workers that have answered: at least ``wait_num``, or fewer after ``timeout`` seconds."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    pause = 20e-6
-    while True:
-        ready = [worker for worker in workers if worker.is_ready()]
-        if len(ready) >= min(wait_num, len(workers)) or (deadline is not None and time.monotonic() >= deadline):
-            return ready
-        time.sleep(pause)  # polls, because the workers have separate memory and no common event to wait for
-        pause = min(2 * pause, 1e-3)

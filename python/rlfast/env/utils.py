@@ -28,7 +28,7 @@ class CloudpickleWrapper:
     3
     """
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: object) -> None:
         self.data = data
 
     def __getstate__(self) -> bytes:

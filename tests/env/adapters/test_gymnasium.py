@@ -7,7 +7,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from env.beside import MODES, SPACES, Telling, run_beside
-from rlfast.env import BaseVectorEnv, DummyVectorEnv, VectorEnvNormObs, as_vector_env
+from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
 from scripted import Scripted
 
 ale_py = pytest.importorskip("ale_py")
@@ -30,29 +30,6 @@ def test_what_gymnasium_says_is_said_again(space, mode):
     assert ours.observation_space == theirs.observation_space
     ours.action_space.seed(1)
     assert run_beside(ours, theirs, 25) > 5
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_rows_are_those_of_our_own(mode):
-    def make():
-        return gym.make("CartPole-v1", max_episode_steps=6)
-
-    own = DummyVectorEnv([make] * 3, autoreset_mode=mode)
-    other = as_vector_env(SyncVectorEnv([make] * 3, autoreset_mode=mode))
-    assert np.array_equal(own.reset_rows(seed=1)[0], other.reset_rows(seed=1)[0])
-    for _ in range(14):
-        rows = []
-        for envs in (own, other):
-            envs.send(np.ones(3, int))
-            rows.append(envs.recv())
-        ours, theirs = rows
-        for name in ("env_id", "obs", "obs_next", "rew", "terminated", "truncated", "valid"):
-            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
-        assert (ours.obs is ours.obs_next) == (theirs.obs is theirs.obs_next)
-        assert theirs.rew.dtype == np.float64
-        if mode is AutoresetMode.DISABLED and ours.done.any():
-            over = np.flatnonzero(ours.done)
-            assert np.array_equal(own.reset_rows(over, seed=1)[0], other.reset_rows(over, seed=1)[0])
 
 
 def test_processes_of_gymnasium():
@@ -217,12 +194,3 @@ def test_what_cannot_be_driven():
         as_vector_env(gym.make("CartPole-v1"))
     own = DummyVectorEnv([Scripted])
     assert as_vector_env(own) is own
-
-
-def test_our_wrappers_take_them():
-    envs = VectorEnvNormObs(sync(Scripted(2), Scripted(3), mode="SameStep"))
-    envs.reset()
-    envs.step([0, 0])
-    *_, info = envs.step([0, 0])
-    assert info["_final_obs"].tolist() == [True, False]
-    assert envs.obs_rms.count == 7

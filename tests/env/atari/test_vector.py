@@ -104,7 +104,9 @@ def test_own_backends_agree_from_equal_seeds() -> None:
         ({"backend": "ale-vector", "scale": True}, "does not support scale"),
         ({"backend": "envpool", "autoreset_mode": "same-step"}, "does not support autoreset_mode"),
         ({"backend": "ale-vector", "autoreset_mode": "disabled"}, "does not support autoreset_mode"),
-        ({"backend": "gymnasium", "noop_max": 5}, "has noop_max=30"),
+        ({"backend": "gymnasium", "noop_max": 5}, "does not support noop_max"),
+        ({"backend": "gymnasium", "fire_on_reset": False}, "does not support fire_on_reset"),
+        ({"backend": "envpool", "frame_skip": 2}, "does not support frame_skip"),
         ({"game": "Pung"}, "ale-py has no game 'Pung'; did you mean pong"),
     ],
 )
@@ -112,6 +114,11 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {"game": "Pong", "num_envs": 1, **options}
     with pytest.raises(ValueError, match=message):
         make_atari_vec(**arguments)
+
+
+def test_unknown_argument() -> None:
+    with pytest.raises(TypeError, match="has no argument 'frame_skips': AtariEnv has frame_stack"):
+        make_atari_vec("Pong", 1, frame_skips=2)
 
 
 def test_make_atari_env_gives_what_scripts_expect() -> None:

@@ -1,4 +1,3 @@
-import itertools
 import os
 import warnings
 from functools import partial
@@ -38,55 +37,29 @@ class Walk(gym.Env):
         return 1.0
 
 
-class WideObs(Walk):
-    def obs(self):
-        return super().obs().astype(np.float64)
+def walk(*bases, **attributes):
+    """A walk that differs from a good one in these attributes."""
+    return type("Broken", (*bases, Walk), attributes)
 
 
-class LongObs(Walk):
-    def obs(self):
-        return np.zeros(3, np.float32)
+def late(value):
+    """Multiplies the observation of step 7."""
+    return lambda env: Walk.obs(env) * (value if env.t == 7 else 1)
 
 
-class LateOutside(Walk):
-    def obs(self):
-        return super().obs() * (100 if self.t == 7 else 1)
+def ending(place, value):
+    """Replaces a part of what a step returns."""
+
+    def step(env, action):
+        answer = list(Walk.step(env, action))
+        answer[place] = value
+        return tuple(answer)
+
+    return step
 
 
-class LateNaN(Walk):
-    def obs(self):
-        return super().obs() * (np.nan if self.t == 7 else 1)
-
-
-class ListObs(Walk):
-    def obs(self):
-        return [0.0, 0.0]
-
-
-class NaNReward(Walk):
-    def reward(self):
-        return np.nan if self.t == 7 else 1.0
-
-
-class WordReward(Walk):
-    def reward(self):
-        return "much"
-
-
-class IntEnd(Walk):
-    def step(self, action):
-        obs, rew, _, truncated, info = super().step(action)
-        return obs, rew, 0, truncated, info
-
-
-class NoneInfo(Walk):
-    def step(self, action):
-        return *super().step(action)[:4], None
-
-
-class FourResults(Walk):
-    def step(self, action):
-        return super().step(action)[:4]
+LongObs = walk(obs=lambda env: np.zeros(3, np.float32))
+NaNReward = walk(reward=lambda env: np.nan if env.t == 7 else 1.0)
 
 
 class Raises(Walk):
@@ -97,23 +70,10 @@ class Raises(Walk):
 
 
 class OneReset(Walk):
-    resets = itertools.count()
-
     def reset(self, **kwargs):
         if getattr(self, "t", 0) == self.length:
             raise RuntimeError("only one episode")
         return super().reset(**kwargs)
-
-
-class NoSpace(Walk):
-    observation_space = None
-
-
-class TupleObs(Walk):
-    observation_space = spaces.Tuple((spaces.Discrete(20), spaces.Discrete(20)))
-
-    def obs(self):
-        return self.t, self.t
 
 
 class OnlyAtHome(Walk):
@@ -139,12 +99,11 @@ class Overwriting(Walk):
 
 
 class TwoFaults(Walk):
+    obs = late(100)
+
     def reset(self, **kwargs):
         obs, info = super().reset(**kwargs)
         return obs.astype(np.float64), info
-
-    def obs(self):
-        return super().obs() * (100 if self.t == 7 else 1)
 
 
 class Warns(Walk):
@@ -153,28 +112,7 @@ class Warns(Walk):
         return super().obs()
 
 
-class Dice(Walk):
-    def obs(self):
-        return np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
-
-
-class Endless(Walk):
-    length = None
-    observation_space = spaces.Box(-1, 1, (2,), np.float32)
-
-    def obs(self):
-        return np.zeros(2, np.float32)
-
-
-class Unbounded(Walk):
-    action_space = spaces.Box(-np.inf, np.inf, (1,))
-
-
-class Huge(Walk):
-    observation_space = spaces.Box(-1e4, 1e4, (2,), np.float32)
-
-    def obs(self):
-        return np.full(2, 5000, np.float32)
+Dice = walk(obs=lambda env: np.random.default_rng().uniform(-1, 1, 2).astype(np.float32))
 
 
 def findings(env, **kwargs):
@@ -192,20 +130,23 @@ def test_a_good_environment_has_no_findings():
 @pytest.mark.parametrize(
     ("env", "words"),
     [
-        (WideObs, ["float64", "float32"]),
+        (walk(obs=lambda env: Walk.obs(env).astype(np.float64)), ["float64", "float32"]),
         (LongObs, ["(3,)", "(2,)"]),
-        (LateOutside, ["step 7:", "700", "outside"]),
-        (LateNaN, ["step 7:", "NaN"]),
-        (ListObs, ["list"]),
+        (walk(obs=late(100)), ["step 7:", "700", "outside"]),
+        (walk(obs=late(np.nan)), ["step 7:", "NaN"]),
+        (walk(obs=lambda env: [0.0, 0.0]), ["list"]),
         (NaNReward, ["step 7:", "reward", "nan"]),
-        (WordReward, ["'much'"]),
-        (IntEnd, ["terminated is 0", "bool"]),
-        (NoneInfo, ["info", "NoneType"]),
-        (FourResults, ["not enough values"]),
+        (walk(reward=lambda env: "much"), ["'much'"]),
+        (walk(step=ending(2, 0)), ["terminated is 0", "bool"]),
+        (walk(step=ending(4, None)), ["info", "NoneType"]),
+        (walk(step=lambda env, action: Walk.step(env, action)[:4]), ["not enough values"]),
         (Raises, ["step 8:", "ZeroDivisionError: no wind"]),
         (OneReset, ["reset", "only one episode"]),
-        (NoSpace, ["observation_space is None"]),
-        (TupleObs, ["Tuple", "FlattenObservation"]),
+        (walk(observation_space=None), ["observation_space is None"]),
+        (
+            walk(observation_space=spaces.Tuple([spaces.Discrete(20)] * 2), obs=lambda env: (env.t, env.t)),
+            ["Tuple", "FlattenObservation"],
+        ),
         (partial(OnlyAtHome, os.getpid()), ["SubprocVectorEnv", "no screen here"]),
         (partial(WorkerSpecific, os.getpid()), ["SubprocVectorEnv", "step 1"]),
     ],
@@ -221,9 +162,15 @@ def test_errors_name_what_is_wrong(env, words):
 @pytest.mark.parametrize(
     ("env", "words"),
     [
-        (Endless, ["no episode ended within 60 steps", "max_episode_steps"]),
-        (Unbounded, ["no finite bounds", "action_scaling=False"]),
-        (Huge, ["observations reach 5000", "normalize"]),
+        (
+            walk(length=None, obs=lambda env: np.zeros(2, np.float32)),
+            ["no episode ended within 60 steps", "max_episode_steps"],
+        ),
+        (walk(action_space=spaces.Box(-np.inf, np.inf, (1,))), ["no finite bounds", "action_scaling=False"]),
+        (
+            walk(observation_space=spaces.Box(-1e4, 1e4, (2,)), obs=lambda env: np.full(2, 5000, np.float32)),
+            ["observations reach 5000", "normalize"],
+        ),
         (Overwriting, ["step 1 changed the observation", "return a copy"]),
         (Warns, ["low battery"]),
     ],

@@ -17,7 +17,6 @@ from gymnasium.vector import AutoresetMode
 from faulty import Faulty, Slow
 from machine import HANG, PATIENCE, is_running, wait_until
 from rlfast.env.errors import EnvFailure, WorkerDied
-from rlfast.env.process import ProcessBackend
 from scripted import Scripted
 
 EVERYONE = np.arange(4)
@@ -28,38 +27,6 @@ DEATHS = {
 }
 
 
-@pytest.fixture
-def make():
-    """Makes pools and closes them after the test without waiting for environments that hang."""
-    pools = []
-
-    def made(fns, **arguments):
-        pools.append(ProcessBackend(fns, **arguments))
-        return pools[-1]
-
-    yield made
-    for pool in pools:
-        pool.close()
-        assert all(child is None for child in pool._workers.children)
-
-
-def reset(pool, envs=EVERYONE):
-    return pool.reset(np.asarray(envs), [None] * len(envs), None)[0]
-
-
-def step(pool, envs=EVERYONE, action=2):
-    pool.send(np.full(len(envs), action), np.asarray(envs))
-    return pool.recv(len(envs))
-
-
-def others(pool):
-    """Receives all remaining results."""
-    rows = []
-    while pool._stepping.any():
-        rows += pool.recv(1).env_id.tolist()
-    return sorted(rows)
-
-
 def fleet(fault, env=2, **faulty):
     """Makes four environments, one of which fails later."""
     return [Scripted] * env + [lambda: Faulty(fault, **faulty)] + [Scripted] * (3 - env)
@@ -67,36 +34,35 @@ def fleet(fault, env=2, **faulty):
 
 @pytest.mark.pitfall("E5")
 @pytest.mark.parametrize("phase", ["step", "reset", "constructor"])
-@pytest.mark.parametrize("context", ["forkserver", "thread"])
-def test_exception_names_env_cause_action(make, phase, context):
+def test_exception_names_env_cause_action(make, phase):
     fns = fleet("raise", phase=phase, at=2)
     doing = {"step": r"step\(action=np.int64\(2\)\)", "reset": r"reset\(\)", "constructor": "its constructor"}[phase]
     with pytest.raises(
         EnvFailure, match=f"environment 2 failed in {doing}: ZeroDivisionError: no such number"
     ) as caught:
-        pool = make(fns, num_workers=2, context=context)
-        reset(pool)
-        reset(pool)
-        step(pool)
-        step(pool)
+        pool = make(fns, num_workers=2)
+        pool.begin()
+        pool.begin()
+        pool.go()
+        pool.go()
     failure = caught.value
     assert (failure.env_id, failure.phase, failure.action) == (2, phase, 2 if phase == "step" else None)
     assert isinstance(failure.__cause__, ZeroDivisionError)
     assert "in strike" in failure.traceback
     assert "in strike" in failure.__cause__.__notes__[0]
     if phase == "step":  # the others' answers are there, and all go on after a reset
-        assert others(pool) == [0, 1, 3]
-        reset(pool)
-        assert step(pool, action=1).obs[:, 1].tolist() == [1] * 4
+        assert pool.rest() == [0, 1, 3]
+        pool.begin()
+        assert pool.go(action=1).obs[:, 1].tolist() == [1] * 4
 
 
 def test_unpicklable_exceptions_become_text(make):
     for fault, text in [("unpicklable", "Boom: boom 7"), ("sys.exit", "SystemExit: 4")]:
         pool = make(fleet(fault), num_workers=2)
-        reset(pool)
-        step(pool)
+        pool.begin()
+        pool.go()
         with pytest.raises(EnvFailure, match=text) as caught:
-            step(pool)
+            pool.go()
         assert "in strike" in caught.value.traceback
 
 
@@ -107,10 +73,10 @@ def test_a_death_is_told(make, phase, death):
     words, status, name = DEATHS[death]
     with pytest.raises(EnvFailure, match=f"environment 2 failed.* its worker (was )?{words}") as caught:
         pool = make(fleet(death, phase=phase), num_workers=2)
-        reset(pool)
-        reset(pool)
-        step(pool)
-        step(pool)
+        pool.begin()
+        pool.begin()
+        pool.go()
+        pool.go()
     failure = caught.value
     assert (failure.env_id, failure.phase) == (2, phase)
     if phase == "constructor":
@@ -119,15 +85,15 @@ def test_a_death_is_told(make, phase, death):
     assert (failure.exitcode, failure.signal, failure.lost) == (status, name, (2, 3))
     if phase == "step":
         assert failure.action == 2
-        assert others(pool) == [0, 1]
+        assert pool.rest() == [0, 1]
         with pytest.raises(RuntimeError, match=r"environments \[3\] were lost"):
-            step(pool, [0, 3])
+            pool.go([0, 3])
         with pytest.raises(RuntimeError, match="environment 2 was lost"):
             pool.get_attr("length", np.array([2]))
-        step(pool, [0, 1])
-    obs = reset(pool)  # builds the lost ones anew
+        pool.go([0, 1])
+    obs = pool.begin()  # builds the lost ones anew
     np.testing.assert_array_equal(obs[2:], [[0, 0]] * 2)
-    assert step(pool).obs[:, 1].tolist() == [1] * 4
+    assert pool.go().obs[:, 1].tolist() == [1] * 4
     assert pool.restarts == 2
 
 
@@ -136,42 +102,42 @@ def test_a_death_is_told(make, phase, death):
 @pytest.mark.parametrize("phase", ["step", "reset"])
 def test_a_hang_is_ended(make, fault, phase):
     pool = make(fleet(fault, phase=phase), num_workers=2, step_timeout=HANG)
-    reset(pool)
+    pool.begin()
     start = time.monotonic()
     with pytest.raises(
         WorkerDied, match=rf"environment 2 did not return within step_timeout={HANG:g} s in {phase}"
     ) as caught:
-        reset(pool)
-        step(pool)
-        step(pool)
+        pool.begin()
+        pool.go()
+        pool.go()
     assert time.monotonic() - start > HANG - 0.1
     assert (caught.value.env_id, caught.value.timeout) == (2, HANG)
-    assert others(pool) == ([0, 1] if phase == "step" else [])
-    reset(pool)
+    assert pool.rest() == ([0, 1] if phase == "step" else [])
+    pool.begin()
 
 
 @pytest.mark.pitfall("E6")
 def test_a_worker_that_is_stopped_hangs(make):
     pool = make([Scripted] * 4, num_workers=2, step_timeout=HANG)
-    reset(pool)
+    pool.begin()
     os.kill(pool._workers.children[1].pid, signal.SIGSTOP)
     with pytest.raises(WorkerDied, match="environment 2 did not return within step_timeout"):
-        step(pool)
-    assert others(pool) == [0, 1]
+        pool.go()
+    assert pool.rest() == [0, 1]
 
 
 @pytest.mark.pitfall("E6")
 def test_slow_env_in_time_does_not_hang(make):
     pool = make([lambda: Slow(0.3 * HANG, length=9)] * 4, num_workers=1, step_timeout=HANG)
-    reset(pool)
+    pool.begin()
     for _ in range(2):
-        assert len(step(pool).env_id) == 4  # longer than HANG together
+        assert len(pool.go().env_id) == 4  # longer than HANG together
 
 
 @pytest.mark.pitfall("E6")
 def test_closing_does_not_wait_for_a_hang(make):
     pool = make([lambda: Faulty("spin", at=1)] * 2, num_workers=2)
-    reset(pool, [0, 1])
+    pool.begin(envs=[0, 1])
     pool.send(np.zeros(2, int), np.arange(2))
     time.sleep(0.2)  # until it spins, most likely; then the fixture closes the pool
 
@@ -179,13 +145,13 @@ def test_closing_does_not_wait_for_a_hang(make):
 @pytest.mark.pitfall("E5")
 def test_a_death_between_steps_is_told_by_the_next(make):
     pool = make([Scripted] * 4, num_workers=2)
-    reset(pool)
+    pool.begin()
     victim = pool._workers.children[0].pid
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not is_running(victim), "its end")
     with pytest.raises(WorkerDied, match=r"environment 0 failed: its worker was killed by SIGKILL.* before it began"):
-        step(pool)
-    assert others(pool) == [2, 3]
+        pool.go()
+    assert pool.rest() == [2, 3]
     with pytest.raises(WorkerDied, match="SIGKILL"):
         os.kill(pool._workers.children[1].pid, signal.SIGKILL)
         pool.get_attr("length", np.array([3]))
@@ -202,9 +168,9 @@ def test_restarting_marks_the_episode_and_goes_on(make, tmp_path, mode, fault):
     pool = make(fns, num_workers=2, step_timeout=HANG, on_error="restart", autoreset_mode=mode)
     for other in (0, 1, 3):
         pool.set_attr("length", [9], np.array([other]))
-    reset(pool)
-    assert step(pool).valid is None
-    rows = step(pool)
+    pool.begin()
+    assert pool.go().valid is None
+    rows = pool.go()
     died = fault != "raise"
     lost = [2, 3] if died else [2]  # its worker is gone, whether or not it had answered
     np.testing.assert_array_equal(rows.env_id, EVERYONE)
@@ -220,11 +186,11 @@ def test_restarting_marks_the_episode_and_goes_on(make, tmp_path, mode, fault):
     assert infos[0] == infos[1] == {}
     assert pool.restarts == (2 if died else 1)
     if mode is AutoresetMode.DISABLED:
-        reset(pool, np.flatnonzero(rows.done))
-    rows = step(pool)
+        pool.begin(envs=np.flatnonzero(rows.done))
+    rows = pool.go()
     if mode is AutoresetMode.NEXT_STEP:
         np.testing.assert_array_equal(rows.valid, [True, True, False, not died])
-        rows = step(pool)
+        rows = pool.go()
     assert rows.valid is None
     assert not rows.done.any()
     assert rows.obs[2].tolist()[1] == 1
@@ -235,18 +201,30 @@ def test_restarting_marks_the_episode_and_goes_on(make, tmp_path, mode, fault):
 def test_idle_envs_of_dead_worker_raise_at_next_step(make, tmp_path):
     fns = fleet("kill", env=0, once=str(tmp_path / "once"), length=9)
     pool = make(fns, num_workers=2, on_error="restart")
-    reset(pool)
-    step(pool)
-    rows = step(pool, [0, 2])
+    pool.begin()
+    pool.go()
+    rows = pool.go([0, 2])
     assert rows.truncated.tolist() == [True, False]
     assert pool.restarts == 2
-    rows = step(pool, [1, 3])
+    rows = pool.go([1, 3])
     assert rows.truncated.tolist() == [True, False]
     assert rows.valid.tolist() == [False, True]
-    reset(pool, [0, 1])
-    rows = step(pool)
+    pool.begin(envs=[0, 1])
+    rows = pool.go()
     assert rows.valid is None
     assert not rows.truncated.any()
+
+
+@pytest.mark.pitfall("E5")
+def test_ended_episode_of_lost_worker_resets_next(make, tmp_path):
+    fns = [lambda: Scripted(2), lambda: Faulty("exit", once=str(tmp_path / "once"), length=9)]
+    pool = make(fns, num_workers=1, on_error="restart", autoreset_mode=AutoresetMode.NEXT_STEP)
+    pool.begin()
+    pool.go()
+    rows = pool.go()
+    assert (rows.terminated.tolist(), rows.valid.tolist()) == ([True, False], [True, False])
+    rows = pool.go()
+    assert (rows.obs.tolist(), rows.valid.tolist()) == ([[0, 0], [1, 0]], [False, False])
 
 
 @pytest.mark.pitfall("E5")
@@ -254,8 +232,8 @@ def test_a_reset_that_fails_is_tried_again_once(make, tmp_path):
     for fault in ("raise", "kill"):
         fns = fleet(fault, phase="reset", at=2, once=str(tmp_path / fault))
         pool = make(fns, num_workers=2, on_error="restart")
-        reset(pool)
-        np.testing.assert_array_equal(reset(pool)[2:], [[0, 0]] * 2 if fault == "kill" else [[0, 0], [1, 0]])
+        pool.begin()
+        np.testing.assert_array_equal(pool.begin()[2:], [[0, 0]] * 2 if fault == "kill" else [[0, 0], [1, 0]])
         assert pool.restarts == (2 if fault == "kill" else 1)
 
 
@@ -270,7 +248,7 @@ def test_rebuilt_envs_get_new_reproducible_seeds(make):
         for _ in range(4):
             drawn += pool.get_attr("this_length", np.arange(1))
             for _ in range(2):
-                rows = step(pool, [0])
+                rows = pool.go([0])
             assert rows.truncated.tolist() == [True]
         return drawn
 
@@ -301,10 +279,10 @@ def test_what_fails_while_it_is_built_anew_raises(make, tmp_path, phase):
             os._exit(1)
 
     pool = make([Scripted, Doomed], num_workers=2, on_error="restart")
-    reset(pool, [0, 1])
+    pool.begin(envs=[0, 1])
     with pytest.raises(EnvFailure, match=r"environment 1 failed.*no more of these"):
-        step(pool, [0, 1])
-    assert others(pool) == [0]
+        pool.go([0, 1])
+    assert pool.rest() == [0]
 
 
 # -- the parent ------------------------------------------------------------------------------------------------------
@@ -398,17 +376,17 @@ def test_ctrl_c_works_while_waiting(script):
 
 def test_forked_child_keeps_parents_workers(make):
     pool = make([Scripted] * 2, num_workers=2)
-    reset(pool, [0, 1])
+    pool.begin(envs=[0, 1])
     pid = os.fork()
     if pid == 0:
         try:
-            reset(pool, [0, 1])
+            pool.begin(envs=[0, 1])
         except RuntimeError as error:
             pool.close()
             os._exit(0 if "forked" in str(error) else 1)
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert step(pool, [0, 1]).obs[:, 1].tolist() == [1, 1]
+    assert pool.go([0, 1]).obs[:, 1].tolist() == [1, 1]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed in /proc")
@@ -419,9 +397,9 @@ def test_nothing_is_left_behind(make, doorbell):
     gc.collect()  # what earlier tests left
     before, shm = listed("/proc/self/fd"), listed("/dev/shm")
     pool = make([Scripted] * 4, num_workers=2, doorbell=doorbell)
-    reset(pool)
+    pool.begin()
     pids = [child.pid for child in pool._workers.children]
-    step(pool)
+    pool.go()
     pool.close()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all, zombies too,")
     wait_until(lambda: listed("/dev/shm") <= shm, "the end of what other programs keep there for a moment")

@@ -18,7 +18,7 @@ from rlfast.env.process import ProcessBackend
 from rlfast.env.process.launch import Server, method_of
 from scripted import Scripted
 
-CONTEXTS = ["forkserver", "spawn", "fork", "thread"]
+CONTEXTS = ["forkserver", "spawn", "fork"]
 
 SCRIPT = """
     import sys
@@ -69,19 +69,6 @@ def test_a_notebook_has_no_file_to_run_again(context):
         [sys.executable, "-"], env=env, input=source, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.stdout, done.stderr) == ("the script runs\n[[3.0], [4.0]]\n", "")
-
-
-@pytest.fixture
-def make():
-    pools = []
-
-    def made(fns, **arguments):
-        pools.append(ProcessBackend(fns, **arguments))
-        return pools[-1]
-
-    yield made
-    for pool in pools:
-        pool.close()
 
 
 @pytest.mark.pitfall("E12")
@@ -155,38 +142,8 @@ def test_a_forked_parent_has_a_server_of_its_own(make):
 def test_contexts_are_names_or_objects():
     import multiprocessing
 
-    assert [method_of(name) for name in ("fork", "spawn", "thread", None)] == ["fork", "spawn", "thread", "forkserver"]
+    assert [method_of(name) for name in ("fork", "spawn", None)] == ["fork", "spawn", "forkserver"]
     assert method_of(multiprocessing.get_context("spawn")) == "spawn"
-
-
-@pytest.mark.parametrize(
-    ("options", "method"),
-    [
-        ({}, "thread"),
-        ({"context": "forkserver"}, "process"),
-        ({"step_timeout": 60.0}, "process"),
-        ({"on_error": "restart"}, "process"),
-    ],
-)
-def test_without_gil_workers_are_threads(make, monkeypatch, options, method):
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    pool = make([lambda: Scripted(7)] * 3, num_workers=2, **options)
-    assert pool.placement == method
-    threads = [thread for thread in threading.enumerate() if thread.name == "rlfast-env-worker"]
-    assert len(threads) == (2 if method == "thread" else 0)
-    assert all((child.pid is None) == (method == "thread") for child in pool._workers.children)
-    pool.reset(np.arange(3), [None] * 3, None)
-    pool.send(np.zeros(3, int), np.arange(3))
-    np.testing.assert_array_equal(pool.recv(3).obs, [[0, 1]] * 3)
-    pool.close()
-    assert not any(thread.is_alive() for thread in threads)
-
-
-def test_with_gil_workers_are_processes(make, monkeypatch):
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
-    assert make([Scripted]).placement == "process"
-    monkeypatch.delattr(sys, "_is_gil_enabled")  # Python before 3.13
-    assert make([Scripted]).placement == "process"
 
 
 def test_registered_environments_are_known_to_workers(make):

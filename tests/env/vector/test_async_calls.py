@@ -1,4 +1,5 @@
 import multiprocessing
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -19,11 +20,6 @@ class Slow(Scripted):
         super().__init__(99)
         self.what, self.gate = what, gate
 
-    def reset(self, *, seed=None, options=None):
-        if self.what == "reset":
-            wait_until(self.gate.exists)
-        return super().reset(seed=seed, options=options)
-
     def step(self, action):
         if self.what == "step":
             wait_until(self.gate.exists)
@@ -36,26 +32,18 @@ class Slow(Scripted):
         return "slow"
 
 
-@pytest.fixture(params=BACKENDS)
-def face(request):
-    made = []
-
-    def make(env_fns, **options):
-        made.append(BACKENDS[request.param](env_fns, **{"autoreset_mode": "next-step", **options}))
-        return made[-1]
-
-    make.kind = request.param
-    yield make
-    for envs in made:
-        envs.close()
+@pytest.fixture
+def gymnasiums(face):
+    """As ``face``, in Gymnasium's protocol."""
+    return partial(face, autoreset_mode="next-step")
 
 
 def cart_poles(make):
     return make([lambda: gym.make("CartPole-v1", max_episode_steps=5)] * 3)
 
 
-def test_two_halves_are_the_whole(face):
-    ours, whole = cart_poles(face), cart_poles(face)
+def test_two_halves_are_the_whole(gymnasiums):
+    ours, whole = cart_poles(gymnasiums), cart_poles(gymnasiums)
     ours.reset_async(seed=3, options={"low": -0.1, "high": 0.1})
     assert_same(ours.reset_wait(timeout=PATIENCE), whole.reset(seed=3, options={"low": -0.1, "high": 0.1}))
     for k in range(12):
@@ -93,8 +81,8 @@ ASK = {
 
 
 @pytest.mark.parametrize("first", ASK)
-def test_one_thing_at_a_time(face, first):
-    envs = face([lambda: Scripted(9)] * 2)
+def test_one_thing_at_a_time(gymnasiums, first):
+    envs = gymnasiums([lambda: Scripted(9)] * 2)
     envs.reset()
     for what in ASK:
         with pytest.raises(NoAsyncCallError, match=f"Calling `{what}_wait` without any prior call") as caught:
@@ -123,18 +111,14 @@ def test_one_thing_at_a_time(face, first):
             getattr(envs, f"{what}_wait")()
 
 
-@pytest.mark.parametrize("what", ["reset", "step"])
 @pytest.mark.parametrize("kind", ["workers", "process"])
-def test_who_waits_too_long_is_told_and_may_start_anew(kind, what, tmp_path):
+def test_step_timeout_needs_reset(kind, tmp_path):
     gate = tmp_path / "gate"
-    envs = BACKENDS[kind]([lambda: Slow(what, gate)] * 2, autoreset_mode="next-step")
-    if what == "step":
-        envs.reset()
-        envs.step_async([0, 1])
-    else:
-        envs.reset_async()
-    with pytest.raises(multiprocessing.TimeoutError, match=rf"`{what}_wait` has timed out after 0.05 second\(s\)"):
-        getattr(envs, f"{what}_wait")(timeout=0.05)
+    envs = BACKENDS[kind]([lambda: Slow("step", gate)] * 2, autoreset_mode="next-step")
+    envs.reset()
+    envs.step_async([0, 1])
+    with pytest.raises(multiprocessing.TimeoutError, match=r"`step_wait` has timed out after 0.05 second\(s\)"):
+        envs.step_wait(timeout=0.05)
     gate.touch()
     with pytest.raises(RuntimeError, match="call reset"):
         envs.step([0, 0])
@@ -158,8 +142,8 @@ def test_a_call_that_takes_too_long_is_dropped(tmp_path):
     envs.close()
 
 
-def test_a_step_that_fails_in_its_second_half(face):
-    envs = face([Slow] * 3)
+def test_a_step_that_fails_in_its_second_half(gymnasiums):
+    envs = gymnasiums([Slow] * 3)
     envs.reset()
     envs.step_async([0, 2, 1])
     with pytest.raises(ValueError, match="not two"):

@@ -26,105 +26,6 @@ def test_reset_and_step_give_one_row_per_environment():
     assert terminated.dtype == truncated.dtype == np.bool_
 
 
-@pytest.mark.pitfall("E3")
-def test_finished_env_needs_reset():
-    first, second = Scripted(1), Scripted(5)
-    envs = make(first, second)
-    envs.reset()
-    obs, _, terminated, _, _ = envs.step([0, 0])
-    assert terminated.tolist() == [True, False]
-    np.testing.assert_array_equal(obs[0], [0, 1])  # the true final observation, not the next episode's first
-    obs, _, terminated, _, _ = envs.step([0], id=0)  # the environment decides what that means
-    assert (obs.tolist(), terminated.tolist(), len(second.actions)) == ([[0, 2]], [True], 1)
-    obs, _ = envs.reset(id=[0])
-    np.testing.assert_array_equal(obs, [[1, 0]])
-    obs, *_ = envs.step([0, 0])
-    np.testing.assert_array_equal(obs, [[1, 1], [0, 2]])
-
-
-def test_a_subset_is_stepped_in_the_order_asked():
-    envs = make(*(Scripted(9, actions=8) for _ in range(4)))
-    envs.reset()
-    *_, infos = envs.step([5, 6], id=np.array([3, 1]))
-    assert [info["env_id"] for info in infos] == [3, 1]
-    assert [worker.env.actions for worker in envs.workers] == [[], [6], [], [5]]
-    *_, infos = envs.step([7], id=2)
-    assert [info["env_id"] for info in infos] == [2]
-
-
-@pytest.mark.pitfall("E8")
-def test_misuse_leaves_envs_usable():
-    envs = make(Scripted(), Scripted())
-    with pytest.raises(AttributeError, match="step_count"):  # of the environment, which was never reset
-        envs.step([0, 0])
-    envs.reset()
-    envs.reset()  # twice is two episodes, not an error
-    with pytest.raises(ValueError, match="got 3 actions for 2 environments"):
-        envs.step([0, 0, 0])
-    with pytest.raises(IndexError, match=r"distinct and within 0 and 1, got \[0, 0\]"):
-        envs.step([0, 0], id=[0, 0])
-    with pytest.raises(IndexError, match="got \\[2\\]"):
-        envs.reset(2)
-    with pytest.raises(IndexError, match=r"distinct.* got \[1, -1\]"):
-        envs.reset([1, -1])
-    with pytest.raises(ValueError, match="got 3 seeds for 2"):
-        envs.seed([1, 2, 3])
-    obs, *_ = envs.step([0, 0])
-    np.testing.assert_array_equal(obs, [[1, 1]] * 2)
-    envs.close()
-    envs.close()
-    with pytest.raises(RuntimeError, match="DummyVectorEnv is closed"):
-        envs.reset()
-
-
-class Broken(Scripted):
-    def step(self, action):
-        if action == 3:
-            raise ZeroDivisionError("no such thing")
-        return super().step(action)
-
-
-def test_exception_requires_reset_of_all():
-    envs = make(Scripted(9), Broken(9), Scripted(9))
-    envs.reset()
-    with pytest.raises(ZeroDivisionError, match="no such thing"):
-        envs.step([0, 3, 0])
-    with pytest.raises(RuntimeError, match="reset"):
-        envs.step([0, 0, 0])
-    envs.reset()
-    obs, *_ = envs.step([0, 0, 0])
-    np.testing.assert_array_equal(obs, [[1, 1]] * 3)
-
-
-@pytest.mark.pitfall("E9")
-def test_seeds_distinct_and_repeatable():
-    def first_observations(seed):
-        envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
-        obs = envs.reset(seed=seed)[0]
-        again = envs.reset()[0]
-        actions = [space.sample() for space in envs.action_space]
-        return obs, again, actions
-
-    before = np.random.get_state()[1].copy()
-    obs, again, actions = first_observations(7)
-    assert len({row.tobytes() for row in obs}) == 3
-    assert not np.array_equal(obs, again)  # the second episode differs from the first
-    repeated = first_observations(7)
-    np.testing.assert_array_equal(repeated[0], obs)
-    np.testing.assert_array_equal(repeated[1], again)
-    assert repeated[2] == actions
-    np.testing.assert_array_equal(first_observations([7, 8, 9])[0], obs)
-    np.testing.assert_array_equal(gym.make("CartPole-v1").reset(seed=8)[0], obs[1])
-    np.testing.assert_array_equal(np.random.get_state()[1], before)
-
-
-def test_seeding_subset_is_independent():
-    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
-    whole = envs.reset(seed=3)[0]
-    np.testing.assert_array_equal(envs.reset(id=[2, 0], seed=3)[0], whole[[2, 0]])
-    np.testing.assert_array_equal(envs.reset(id=1, seed=[4])[0], whole[[1]])
-
-
 def test_seed_reports_what_it_used_and_resets():
     envs = make(Scripted(), Scripted())
     assert envs.seed(5) == [[5], [6]]
@@ -240,26 +141,6 @@ def test_asynchronous_mode_answers_as_they_come():
     assert sorted(seen) == [0, 1, 2]
     with pytest.raises(RuntimeError, match="no environment is stepping"):
         envs.step(None)
-
-
-def test_dummy_environments_are_always_ready():
-    envs = DummyVectorEnv([lambda: Scripted(9) for _ in range(3)], wait_num=2, timeout=0.1)
-    envs.reset()
-    assert sorted(info["env_id"] for info in envs.step([0, 0, 0])[-1]) == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("count", "options", "message"),
-    [
-        (0, {}, "at least one"),
-        (2, {"wait_num": 3}, "within 1 and 2"),
-        (2, {"wait_num": -1}, "got -1"),
-        (2, {"timeout": 0}, "timeout must be positive"),
-    ],
-)
-def test_bad_arguments(count, options, message):
-    with pytest.raises(ValueError, match=message):
-        DummyVectorEnv([Scripted] * count, **options)
 
 
 def test_render_and_close_reach_all_envs():

@@ -6,18 +6,9 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from env.beside import BOX, MODES, SPACES, Telling, assert_same, both, run_beside
+from env.beside import BOX, MODES, Telling, assert_same, both, run_beside
 from rlfast.env import DummyVectorEnv
 from scripted import Scripted
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("space", SPACES)
-def test_every_observation_error_matches_gymnasium(space, mode):
-    ours, theirs = both(lambda: Telling(SPACES[space], spaces.Discrete(3)), 4, mode)
-    assert ours.observation_space == theirs.observation_space
-    assert ours.single_observation_space == theirs.single_observation_space
-    assert run_beside(ours, theirs, 30) > 8
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -82,21 +73,6 @@ def test_an_unknown_mode_is_refused():
         DummyVectorEnv([Scripted], autoreset_mode="later")
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_calls_and_attributes(mode):
-    envs = DummyVectorEnv([lambda: Scripted(9)] * 2, autoreset_mode=mode)
-    envs.reset()
-    envs.step(np.zeros(2, int))
-    assert envs.call("render") == envs.render() == ("frame 1", "frame 1")
-    assert envs.call("step_count") == envs.get_attr("step_count") == (1, 1)
-    envs.set_attr("length", [4, 5])
-    assert envs.get_attr("length") == (4, 5)
-    envs.set_attr("length", 6)
-    assert envs.get_attr("length") == (6, 6)
-    with pytest.raises(ValueError, match="Got `3` values for 2 environments"):
-        envs.set_attr("length", [1, 2, 3])
-
-
 def test_a_partial_reset_keeps_what_the_others_show():
     envs = DummyVectorEnv([lambda: Scripted(9)] * 3, autoreset_mode="disabled")
     with pytest.raises(RuntimeError, match="the first reset\\(\\) must be of all"):
@@ -112,23 +88,6 @@ def test_a_partial_reset_keeps_what_the_others_show():
         {"seed": 2, "options": {}},
         {"seed": None, "options": None},
     ]
-
-
-@pytest.mark.parametrize(
-    ("mask", "error", "message"),
-    [
-        ([True, False], TypeError, "must be a numpy array, got <class 'list'>"),
-        (np.array([1, 0]), TypeError, "must have `dtype=np.bool_`, got int64"),
-        (np.array([True]), ValueError, "must have shape `\\(2,\\)`, got \\(1,\\)"),
-        (np.array([False, False]), ValueError, "at least one True value"),
-    ],
-)
-def test_masks_that_make_no_sense(mask, error, message):
-    envs = DummyVectorEnv([Scripted] * 2, autoreset_mode="disabled")
-    envs.reset()
-    with pytest.raises(error, match=message):
-        envs.reset(options={"reset_mask": mask})
-    envs.step([0, 0])  # still usable
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -67,7 +67,7 @@ class Cluster(ABC):
         """
 
     @abstractmethod
-    def share(self, value: Any) -> Shared:
+    def share(self, value: object) -> Shared:
         """Puts a value where all actors can read it.
 
         :param value: the value, which must not change afterwards.
@@ -129,7 +129,7 @@ class _HereCall(Call):
 
 
 class _HereActor(Actor):
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: object) -> None:
         self.target, self._is_alive = target, True
         self._waiting: deque[_HereCall] = deque()
 
@@ -151,7 +151,7 @@ class _HereActor(Actor):
 
 
 class _HereShared(Shared):
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
 
     def get(self) -> Any:
@@ -170,7 +170,7 @@ class InProcessCluster(Cluster):
         self.actors.append(actor)
         return actor
 
-    def share(self, value: Any) -> Shared:
+    def share(self, value: object) -> Shared:
         """Keeps a value; see :meth:`Cluster.share`."""
         return _HereShared(value)
 

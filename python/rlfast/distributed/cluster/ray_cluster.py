@@ -28,7 +28,7 @@ class RayCall(Call):
     :param reference: the reference to its result.
     """
 
-    def __init__(self, reference: Any) -> None:
+    def __init__(self, reference: object) -> None:
         self.reference = reference
 
     def result(self) -> Any:
@@ -53,7 +53,7 @@ class RayShared(Shared):
     :param reference: the reference to it.
     """
 
-    def __init__(self, reference: Any) -> None:
+    def __init__(self, reference: object) -> None:
         self.reference = reference
 
     def get(self) -> Any:
@@ -67,7 +67,7 @@ class RayActor(Actor):
     :param handle: its handle.
     """
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: object) -> None:
         self.handle = handle
 
     def call(self, method: str, *args: Any) -> Call:
@@ -124,7 +124,7 @@ class RayCluster(Cluster):
         self._actors.append(actor)
         return actor
 
-    def share(self, value: Any) -> Shared:
+    def share(self, value: object) -> Shared:
         """Puts a value into the object store; see :meth:`Cluster.share`."""
         return RayShared(self._ray.put(value))
 

@@ -109,7 +109,9 @@ class CollectorWorker:
         self._first_ring = 0
         self._begins = False
 
-    def _make_collector(self, config: WorkerConfig, envs: Any, rows: VectorReplayBuffer, noise: bool) -> Collector:  # noqa: ARG002
+    def _make_collector(
+        self, config: WorkerConfig, envs: BaseVectorEnv, rows: VectorReplayBuffer, noise: bool
+    ) -> Collector:
         return Collector(self.policy, envs, rows, exploration_noise=noise)
 
     def ready(self) -> bool:

@@ -7,12 +7,15 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.stats import CollectStats
 from rlfast.distributed.cluster.actors import Actor, ActorLost, Call, Cluster
+from rlfast.distributed.collectors.base import COUNTERS, RESTARTS, Collectors
 from rlfast.distributed.collectors.collector_worker import Order, Report
 from rlfast.distributed.collectors.weights import Broadcast
 from rlfast.distributed.replay.rate_limiter import RateLimiter
@@ -21,9 +24,6 @@ from rlfast.experiment.config import RunWarning
 
 _DEPTH = 2
 """Orders of a collector at a time: the second waits for the first in its queue, so that it need not wait for us."""
-
-_RESTARTS = 5
-"""How often a collector may end without having done an order before the run fails."""
 
 
 class _Given(NamedTuple):
@@ -64,7 +64,7 @@ class Pace:
     """Rows of a gradient step, of all learners together."""
 
 
-class ReplayCollectors:
+class ReplayCollectors(Collectors):
     """Several collectors as the one collector of a trainer.
 
     :meth:`collect` returns as soon as the steps that it was asked for have arrived in the shards. Meanwhile the
@@ -93,24 +93,17 @@ class ReplayCollectors:
         restart_shard: Callable[[int, int], Actor],
         on_close: Callable[[], None] | None = None,
     ) -> None:
-        self._cluster, self._members = cluster, [*members]
+        super().__init__(cluster, broadcast)
+        self._members = [*members]
         self._restart, self._restart_shard, self._on_close = restart, restart_shard, on_close
-        self.buffer, self.limiter, self._broadcast, self._pace = buffer, limiter, broadcast, pace
+        self.buffer, self.limiter, self._pace = buffer, limiter, pace
         buffer.supervise(on_lost=self._replace_shard, on_empty=self._refill)
         self.env_num = sum(member.envs for member in self._members)
-        self.is_closed = False
-        self.gradient_step = 0
-        """Gradient steps of the learner so far, which the trainer keeps up to date."""
         self._granted = self._arrived = self._sampled = 0
         self._reports: list[Report] = []
-        self.restarts = self.shards_lost = 0
+        self.shards_lost = 0
         self.staleness: deque[int] = deque(maxlen=100)
         """Gradient steps that the newest reports' weights had missed when their rows arrived."""
-        self.reset_stat()
-
-    def reset_stat(self) -> None:
-        """Sets ``collect_step``, ``collect_episode`` and ``collect_time`` to zero."""
-        self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
 
     @property
     def in_flight(self) -> int:
@@ -134,7 +127,7 @@ class ReplayCollectors:
             "steps_in_flight": float(self.in_flight),
             "steps_waiting": float(self._arrived),
             "rows": float(len(self.buffer)),
-            "collectors_lost": float(self.restarts),
+            **super().figures(),
             "shards_lost": float(self.shards_lost),
         }
 
@@ -158,19 +151,18 @@ class ReplayCollectors:
         :raises TypeError: if ``n_step`` is not given.
         :raises RuntimeError: if the steps of the run have all been ordered, or a collector ends again and again.
         """
-        if n_step is None or n_episode is not None:
-            raise TypeError(f"several collectors count steps: give n_step, got n_step={n_step}, n_episode={n_episode}")
+        steps = self._steps_of(n_step, n_episode)
         start = time.perf_counter()
         self._count_samples()
-        while self._arrived < n_step:
-            self._dispatch(n_step - self._arrived, random=random)
+        while self._arrived < steps:
+            self._dispatch(steps - self._arrived, random=random)
             if not self.orders:
-                raise RuntimeError(f"no step is left of the {self._pace.budget} of the run: {n_step} were asked for")
+                raise RuntimeError(f"no step is left of the {self._pace.budget} of the run: {steps} were asked for")
             self._receive()
-        self._arrived -= n_step
+        self._arrived -= steps
         if not random:
             self._dispatch(0, random=False)
-        return self._stats(n_step, time.perf_counter() - start)
+        return self._stats(steps, time.perf_counter() - start)
 
     def _count_samples(self) -> None:
         samples = self.gradient_step * self._pace.batch_size
@@ -231,39 +223,20 @@ class ReplayCollectors:
 
     def _stats(self, steps: int, seconds: float) -> CollectStats:
         reports, self._reports = self._reports, []
-        returns = [report.returns for report in reports if len(report.returns)]
-        lens = [report.lens for report in reports if len(report.lens)]
-        episodes = sum(map(len, lens))
-        self.collect_step += steps
-        self.collect_episode += episodes
-        self.collect_time += seconds
-        return CollectStats.with_autogenerated_stats(
-            returns=np.concatenate(returns) if returns else np.zeros(0),
-            lens=np.concatenate(lens) if lens else np.zeros(0, np.int64),
-            n_collected_episodes=episodes,
-            n_collected_steps=steps,
-            n_broken_episodes=sum(report.broken for report in reports),
-            collect_time=seconds,
-            collect_speed=steps / max(seconds, 1e-9),
-        )
+        return self._counted(steps, *_episodes(reports), sum(report.broken for report in reports), seconds)
 
     # -- losses ------------------------------------------------------------------------------------------------------
 
     def _replace(self, member: Member, error: ActorLost) -> None:
         """Starts a collector anew. The steps that it had not reported are ordered again."""
         member.failures += 1
-        if member.failures > _RESTARTS:
+        if member.failures > RESTARTS:
             raise RuntimeError(f"collector {member.number} has ended {member.failures} times in a row") from error
         lost = sum(order.steps for order in member.orders)
         self._granted -= lost
         self.limiter.insert(-lost)
         member.orders.clear()
-        self.restarts += 1
-        warnings.warn(
-            f"collector {member.number} was lost, and {lost} steps with it: another one takes its place",
-            RunWarning,
-            stacklevel=2,
-        )
+        self._warn(member.number, f", and {lost} steps with it: another one takes its place")
         member.actor = self._restart(member.number, self.restarts)
         self._attach(member, self.buffer.shards[member.shard])
 
@@ -306,11 +279,12 @@ class ReplayCollectors:
                 states = [call.result() for call in [member.actor.call("state") for member in self._members]]
             except ActorLost as error:
                 self._replace_lost(error)
+        returns, lens = _episodes(self._reports)
         return {
             "counters": {name: getattr(self, name) for name in _COUNTERS},
             "limiter": self.limiter.state_dict(),
-            "returns": np.concatenate([np.zeros(0), *(report.returns for report in self._reports)]),
-            "lens": np.concatenate([np.zeros(0, np.int64), *(report.lens for report in self._reports)]),
+            "returns": returns,
+            "lens": lens,
             "collectors": states,
         }
 
@@ -328,28 +302,24 @@ class ReplayCollectors:
         :return: the environments that begin new episodes, and why.
         :raises ValueError: if it is the state of another number of collectors.
         """
-        if len(state["collectors"]) != len(self._members):
-            raise ValueError(f"the state is of {len(state['collectors'])} collectors, not of {len(self._members)}")
+        envs = [member.envs for member in self._members]
+        lost = self._restored(state, [member.actor for member in self._members], accumulate([0, *envs[:-1]]))
         self.limiter.load_state_dict(state["limiter"])
-        for name in _COUNTERS:
-            setattr(self, name, state["counters"][name])
         report = Report(0, state["returns"], state["lens"], 0, 0, None, 0.0)
         self._reports = [report] if len(report.lens) else []
-        self._broadcast.forget()
-        lost, first = {}, 0
-        for member, own in zip(self._members, state["collectors"], strict=True):
-            missing: dict[int, str] = member.actor.call("restore", own).result()
-            lost.update({first + number: why for number, why in missing.items()})
-            first += member.envs
         return lost
 
     def close(self) -> None:
         """Ends the collectors and the shards."""
-        if not self.is_closed:
-            self.is_closed = True
-            if self._on_close is not None:
-                self._on_close()
-            self._cluster.close()
+        if not self.is_closed and self._on_close is not None:
+            self._on_close()
+        super().close()
 
 
-_COUNTERS = ("gradient_step", "_granted", "_arrived", "_sampled", "collect_step", "collect_episode", "collect_time")
+_COUNTERS = ("gradient_step", "_granted", "_arrived", "_sampled", *COUNTERS)
+
+
+def _episodes(reports: Sequence[Report]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Returns the returns and lengths of the episodes in reports."""
+    returns = np.concatenate([np.zeros(0), *(report.returns for report in reports)])
+    return returns, np.concatenate([np.zeros(0, np.int64), *(report.lens for report in reports)])

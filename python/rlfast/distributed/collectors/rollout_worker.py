@@ -13,6 +13,7 @@ from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.distributed.collectors.collector_worker import CollectorWorker, Report, WorkerConfig
 from rlfast.distributed.collectors.weights import Weights
+from rlfast.env import BaseVectorEnv
 from rlfast.policy import BasePolicy
 from rlfast.policy.native.choosers import Chooser
 from rlfast.utils.runtime.native import NotNativeError
@@ -81,7 +82,7 @@ class JointPolicy:
         """
         return np.clip(np.arange(self._total) - self._first, 0, rows - 1), slice(self._first, self._first + rows)
 
-    def __call__(self, batch: Batch, state: Any = None, **options: Any) -> Batch:
+    def __call__(self, batch: Batch, state: Batch | None = None, **options: Any) -> Batch:
         """Chooses actions; see :meth:`rlfast.policy.BasePolicy.forward`."""
         given, own = self.joint(len(batch))
         result: Any = self._policy(batch[given], None if state is None else state[given], **options)
@@ -102,7 +103,7 @@ class JointPolicy:
         """
         raise NotNativeError("a joint policy draws for all environments")
 
-    def exploration_noise(self, act: Any, batch: Batch) -> Any:
+    def exploration_noise(self, act: NDArray[Any], batch: Batch) -> Any:
         """Adds noise to actions; see :meth:`rlfast.policy.ActingPolicy.exploration_noise`."""
         given, own = self.joint(len(batch))
         return self._policy.exploration_noise(act[given], batch[given])[own]
@@ -120,7 +121,7 @@ class JointChooser:
     def __init__(self, policy: JointPolicy, chooser: Chooser) -> None:
         self._policy, self._chooser = policy, chooser
 
-    def choose(self, obs: Any) -> NDArray[Any] | None:
+    def choose(self, obs: object) -> NDArray[Any] | None:
         """Chooses actions; see :meth:`rlfast.policy.native.choosers.Chooser.choose`.
 
         :param obs: the observations of our own environments.
@@ -161,7 +162,9 @@ class RolloutWorker(CollectorWorker):
     :param config: what it is for.
     """
 
-    def _make_collector(self, config: WorkerConfig, envs: Any, rows: VectorReplayBuffer, noise: bool) -> Collector:
+    def _make_collector(
+        self, config: WorkerConfig, envs: BaseVectorEnv, rows: VectorReplayBuffer, noise: bool
+    ) -> Collector:
         policy: Any = JointPolicy(self.policy, config.first_env, config.all_envs)
         return Collector(policy, envs, rows, exploration_noise=noise)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlfast.data import ReplayBuffer
 from rlfast.distributed.cluster.actors import Actor, Cluster
+from rlfast.distributed.collectors.base import Collectors
 from rlfast.distributed.learning.team import LearnerLost, Team
 from rlfast.policy import TrainingStats
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
@@ -45,7 +46,7 @@ class _Reporting(BaseTrainer):
             self._report(collectors, now)
         return result
 
-    def _report(self, collectors: Any, now: float) -> None:
+    def _report(self, collectors: Collectors, now: float) -> None:
         assert self._reported is not None  # noqa: S101 (checked by the caller)
         since, steps = self._reported
         self._reported = (now, self.env_step)

@@ -38,7 +38,7 @@ class AdaptedVectorEnv(SubsetVectorEnv):
         return getattr(self._backend.env, key)  # type: ignore[attr-defined]
 
 
-def as_vector_env(env: Any) -> BaseVectorEnv:
+def as_vector_env(env: object) -> BaseVectorEnv:
     """Gives a vector environment of another library the interface of :class:`BaseVectorEnv`.
 
     Accepted are vector environments of EnvPool (made with ``env_type="gymnasium"``), ``ale_py.AtariVectorEnv``, and

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Backend
@@ -40,7 +41,9 @@ class Wrapped(Backend):
 
     env: Any
 
-    def __init__(self, env: Any, num_envs: int, *, metadata: dict[str, Any] | None = None, spec: Any = None) -> None:
+    def __init__(
+        self, env: Any, num_envs: int, *, metadata: dict[str, Any] | None = None, spec: EnvSpec | None = None
+    ) -> None:
         self.env, self.num_envs = env, num_envs
         self.metadata, self.spec, self.render_mode = metadata or {}, spec, env.render_mode
         with warnings.catch_warnings():

@@ -22,7 +22,7 @@ _KEYS = ["env_id", "players.env_id", "action"]
 _NOT_INFOS = ("info:env_id", "info:players.env_id")
 
 
-def is_envpool(env: Any) -> bool:
+def is_envpool(env: object) -> bool:
     """Whether ``env`` was made by EnvPool; this does not import EnvPool."""
     return all(hasattr(env, name) for name in ("_recv", "_send", "all_env_ids", "config"))
 

@@ -170,7 +170,7 @@ class GymnasiumBackend(Wrapped):
                 self._call(self.env.step_wait)
         self._pending_step = None
 
-    def _rows(self, obs: Any, rewards: Any, ends: Any, cuts: Any, infos: dict[str, Any]) -> Rows:
+    def _rows(self, obs: object, rewards: object, ends: object, cuts: object, infos: dict[str, Any]) -> Rows:
         infos = tree.copied(dict(infos))
         obs = self._own(obs)
         rows = Rows(
@@ -217,7 +217,7 @@ class GymnasiumBackend(Wrapped):
             ended = tree.take(np.asarray(final) if isinstance(final, list) else final, at)
         rows.obs_next = tree.put(rows.obs, at, ended)
 
-    def _own(self, obs: Any) -> Tree:
+    def _own(self, obs: object) -> Tree:
         """Copies observations unless ``env`` returns new arrays; tuples of elements become arrays of objects."""
         return unbatched(self.single_observation_space, obs, copy=not self._fresh)
 

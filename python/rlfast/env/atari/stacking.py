@@ -14,18 +14,18 @@ from rlfast._core import FrameRing
 from rlfast.env.backends.base import Backend, IsAllEnvs, Rows, Tree
 from rlfast.env.backends.info import Info
 from rlfast.env.subproc import SubprocVectorEnv
+from rlfast.env.vector.arguments import Ids, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.vector.dummy import DummyVectorEnv
 from rlfast.utils import tree
 
-Ids = NDArray[np.int64]
 
-
-class StackedFrames(Backend):
-    """Stacks the newest frames of environments that show one frame, ``(1, *shape)``.
+class StackedFrames:
+    """A backend that stacks the newest frames of environments that show one frame, ``(1, *shape)``.
 
     The first frame of an episode fills its stack. Arrays of stacks are read-only views of memory that is never written
-    again. A replay buffer recognises their frames by number, so it reads only new ones.
+    again. A replay buffer recognises their frames by number, so it reads only new ones. All that is not about
+    observations is the backend's with the environments.
 
     :param frames: the backend with the environments.
     :param stack: number of frames in an observation.
@@ -33,45 +33,33 @@ class StackedFrames(Backend):
 
     def __init__(self, frames: Backend, stack: int) -> None:
         self._frames = frames
-        self.num_envs, self.placement = frames.num_envs, getattr(frames, "placement", "")
-        self.single_action_space, self.action_spaces = frames.single_action_space, frames.action_spaces
-        self.takes_anything, self.autoreset_mode = frames.takes_anything, frames.autoreset_mode
-        self.metadata, self.spec, self.render_mode = frames.metadata, frames.spec, frames.render_mode
         one = frames.single_observation_space
         self._space = gym.spaces.Box(one.low.min(), one.high.max(), (stack, *one.shape[1:]), one.dtype)
-        self.single_observation_space, self.observation_spaces = self._space, [self._space] * self.num_envs
-        self._ring = FrameRing(self.num_envs, stack, one.shape[1:], one.dtype)
-        self._are_all = IsAllEnvs(np.arange(self.num_envs))
+        self.single_observation_space, self.observation_spaces = self._space, [self._space] * frames.num_envs
+        self._ring = FrameRing(frames.num_envs, stack, one.shape[1:], one.dtype)
+        self._are_all = IsAllEnvs(np.arange(frames.num_envs))
 
     def __getattr__(self, name: str) -> Any:
-        """Returns what only the backend with the environments has, such as its number of restarts."""
         return getattr(self.__dict__["_frames"], name)
 
-    def _push(self, frames: NDArray[Any], ids: Ids, fresh: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    @property
+    def lost(self) -> Sequence[int]:
+        """As :attr:`Backend.lost`."""
+        return self._frames.lost
+
+    @lost.setter
+    def lost(self, ids: Sequence[int]) -> None:
+        self._frames.lost = ids
+
+    def _push(
+        self, frames: NDArray[Any], ids: NDArray[np.int64], fresh: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
         return self._ring.push(frames[:, 0], None if self._are_all(ids) else ids, fresh)
 
-    def reset(
-        self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
-    ) -> tuple[Tree, Info]:
+    def reset(self, ids: NDArray[np.int64], *arguments: Any, **more: Any) -> tuple[Tree, Info]:
         """As :meth:`Backend.reset`."""
-        frames, info = self._frames.reset(ids, seeds, options, **more)
+        frames, info = self._frames.reset(ids, *arguments, **more)
         return self._push(frames, ids, np.ones(len(ids), np.bool_)), info
-
-    def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
-        """As :meth:`Backend.begin_reset`."""
-        self._frames.begin_reset(ids, seeds, options)
-
-    def ready(self, count: int, timeout: float) -> bool:
-        """As :meth:`Backend.ready`."""
-        return self._frames.ready(count, timeout)
-
-    def seed(self, ids: Ids, seeds: Sequence[int | None]) -> None:
-        """As :meth:`Backend.seed`."""
-        self._frames.seed(ids, seeds)
-
-    def send(self, actions: Tree, ids: Ids) -> None:
-        """As :meth:`Backend.send`."""
-        self._frames.send(actions, ids)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
         """As :meth:`Backend.recv`."""
@@ -83,53 +71,16 @@ class StackedFrames(Backend):
             obs = self._ring.stacks(None if self._are_all(ids) else ids)
         return replace(rows, obs=obs, obs_next=last)
 
-    def drop(self) -> None:
-        """As :meth:`Backend.drop`."""
-        self._frames.drop()
-
-    @property
-    def lost(self) -> Sequence[int]:
-        """As :attr:`Backend.lost`."""
-        return self._frames.lost
-
-    @lost.setter
-    def lost(self, ids: Sequence[int]) -> None:
-        self._frames.lost = ids
-
-    def get_attr(self, name: str, ids: Ids) -> list[Any]:
+    def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
         """As :meth:`Backend.get_attr`."""
         return [self._space] * len(ids) if name == "observation_space" else self._frames.get_attr(name, ids)
 
-    def call(
-        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], ids: Ids, timeout: float | None = None
-    ) -> list[Any]:
-        """As :meth:`Backend.call`."""
-        return self._frames.call(name, args, kwargs, ids, timeout)
-
-    def set_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
-        """As :meth:`Backend.set_attr`."""
-        self._frames.set_attr(name, values, ids)
-
-    def set_wrapper_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
-        """As :meth:`Backend.set_wrapper_attr`."""
-        self._frames.set_wrapper_attr(name, values, ids)
-
-    def render(self, ids: Ids, **kwargs: Any) -> list[Any]:
-        """As :meth:`Backend.render`."""
-        return self._frames.render(ids, **kwargs)
-
-    def close(self) -> None:
-        """As :meth:`Backend.close`."""
-        self._frames.close()
-
-    def get_state(self, ids: Ids) -> list[Any]:
+    def get_state(self, ids: NDArray[np.int64]) -> list[Any]:
         """As :meth:`Backend.get_state`."""
-        stacks = self._ring.stacks(ids)
-        return [
-            {"env": state, "stack": stack} for state, stack in zip(self._frames.get_state(ids), stacks, strict=True)
-        ]
+        states, stacks = self._frames.get_state(ids), self._ring.stacks(ids)
+        return [{"env": state, "stack": stack} for state, stack in zip(states, stacks, strict=True)]
 
-    def set_state(self, states: Sequence[Any], ids: Ids) -> None:
+    def set_state(self, states: Sequence[Any], ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.set_state`."""
         self._frames.set_state([state["env"] for state in states], ids)
         self._ring.restore(np.stack([state["stack"] for state in states]), ids)
@@ -151,10 +102,10 @@ class StackingEnvs(BaseVectorEnv):
         super().__init__(*arguments, **options)
 
     def _attach(self, backend: Backend, *arguments: Any, **options: Any) -> None:
-        stacked = StackedFrames(backend, self._frame_stack) if self._frame_stack > 1 else backend
+        stacked: Any = StackedFrames(backend, self._frame_stack) if self._frame_stack > 1 else backend
         super()._attach(stacked, *arguments, **options)
 
-    def step(self, action: Any, id: Any = None) -> Any:
+    def step(self, action: object, id: Ids | None = None) -> VectorStep:
         """As :meth:`BaseVectorEnv.step`.
 
         :param action: one action for each environment.
@@ -163,7 +114,7 @@ class StackingEnvs(BaseVectorEnv):
         obs, *rest = super().step(action, id)
         return tree.writable(obs), *rest
 
-    def reset(self, id: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
         """As :meth:`BaseVectorEnv.reset`.
 
         :param id: the environments; None for all.

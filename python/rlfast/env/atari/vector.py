@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import gymnasium as gym
@@ -19,8 +18,11 @@ from rlfast.env.vector.arguments import as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.utils.runtime.extras import needed_by
 
+_WRAPPED = {"frame_stack", "scale", "episodic_life", "clip_rewards", "max_frames", "full_action_space"}
+_THREADED = {"frame_stack", "episodic_life", "clip_rewards", "max_frames", "noop_max", "fire_on_reset"}
+_SUPPORTED = {"gymnasium": _WRAPPED, "envpool": _THREADED, "ale-vector": _THREADED | {"full_action_space"}}
+"""The arguments of :class:`AtariEnv` that other backends support, beside ``repeat_action_probability``."""
 BACKENDS = ("auto", "ale", "envpool", "ale-vector", "gymnasium")
-_MAX_FRAMES = 108_000
 
 
 def make_atari_vec(
@@ -29,17 +31,9 @@ def make_atari_vec(
     *,
     backend: str = "auto",
     seed: int | None = None,
-    frame_stack: int = 4,
-    episodic_life: bool = True,
-    clip_rewards: bool = True,
-    scale: bool = False,
-    noop_max: int = 30,
-    fire_on_reset: bool = True,
-    repeat_action_probability: float | None = None,
-    max_frames: int = _MAX_FRAMES,
-    full_action_space: bool = False,
     autoreset_mode: AutoresetMode | str | None = None,
     vector_kwargs: dict[str, Any] | None = None,
+    **options: Any,
 ) -> BaseVectorEnv:
     """Makes a vector environment of equal Atari games, preprocessed as DeepMind's agents saw them.
 
@@ -50,98 +44,48 @@ def make_atari_vec(
         the points that the documentation lists; ``"gymnasium"`` for Gymnasium's environment with the wrappers of
         :func:`wrap_deepmind`, in worker processes if these are faster. ``"auto"`` (default) is ``"ale"``.
     :param seed: seed of the first environment; the next has the next integer. Default: None, for random ones.
-    :param frame_stack: see :class:`AtariEnv`, as for the other arguments that it has. Default: 4.
-    :param episodic_life: Default: True.
-    :param clip_rewards: Default: True.
-    :param scale: Default: False.
-    :param noop_max: Default: 30.
-    :param fire_on_reset: Default: True.
-    :param repeat_action_probability: Default: None, for 0.25 if ``game`` ends with ``-v5``, else 0.
-    :param max_frames: Default: 108,000.
-    :param full_action_space: Default: False.
     :param autoreset_mode: as for :class:`BaseVectorEnv`, with the backends ``"ale"`` and ``"gymnasium"``; the others
         have NEXT_STEP. Default: None.
     :param vector_kwargs: further arguments of the backend's vector environment. With the backends ``"ale"`` and
         ``"gymnasium"`` these are arguments of :class:`~rlfast.env.SubprocVectorEnv`, whose ``placement`` is ``"auto"``
         here, and may be ``"in-process"``. Default: None.
+    :param options: the keyword arguments of :class:`AtariEnv`, with its defaults: ``frame_stack``, ``episodic_life``,
+        ``clip_rewards``, ``scale``, ``noop_max``, ``fire_on_reset``, ``repeat_action_probability``, ``max_frames``,
+        ``full_action_space`` and so on. The backend ``"ale"`` supports all of them.
     :return: the vector environment.
     :raises ImportError: the library of the backend is not installed.
+    :raises TypeError: :class:`AtariEnv` does not have such an argument.
     :raises ValueError: there is no such game or backend, or the backend does not support an argument.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {list(BACKENDS)}, got {backend!r}")
     if num_envs < 1:
         raise ValueError(f"num_envs must be at least 1, got {num_envs}")
-    settings = _Settings(
-        game=game,
-        rom=rom_of(game),
-        num_envs=num_envs,
-        seed=seed,
-        frame_stack=frame_stack,
-        episodic_life=episodic_life,
-        clip_rewards=clip_rewards,
-        scale=scale,
-        noop_max=noop_max,
-        fire_on_reset=fire_on_reset,
-        sticky=sticky_probability(game) if repeat_action_probability is None else repeat_action_probability,
-        max_frames=max_frames,
-        full_action_space=full_action_space,
-        autoreset_mode=autoreset_mode,
-        vector_kwargs=vector_kwargs or {},
-    )
-    makers = {"envpool": _envpool, "ale-vector": _ale_vector, "gymnasium": _gymnasium}
-    return makers.get(backend, _ale)(settings)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """The arguments of :func:`make_atari_vec`."""
-
-    game: str
-    rom: str
-    num_envs: int
-    seed: int | None
-    frame_stack: int
-    episodic_life: bool
-    clip_rewards: bool
-    scale: bool
-    noop_max: int
-    fire_on_reset: bool
-    sticky: float
-    max_frames: int
-    full_action_space: bool
-    autoreset_mode: AutoresetMode | str | None
-    vector_kwargs: dict[str, Any]
-
-    def threaded(self, backend: str, **unsupported: bool) -> dict[str, Any]:
-        """Returns the arguments that EnvPool and ``ale-py`` have in common.
-
-        :param backend: the name of the backend, for the error.
-        :param unsupported: whether arguments are set that the backend does not support.
-        :raises ValueError: one is.
-        """
-        other_resets = as_autoreset_mode(self.autoreset_mode) not in (None, AutoresetMode.NEXT_STEP)
-        given = {"scale": self.scale, "autoreset_mode": other_resets, **unsupported}
-        wrong = [name for name, is_set in given.items() if is_set]
-        if wrong:
-            raise ValueError(f"the backend {backend!r} does not support {', '.join(wrong)}: choose another backend")
-        return {
-            "num_envs": self.num_envs,
-            "stack_num": self.frame_stack,
-            "episodic_life": self.episodic_life,
-            "noop_max": self.noop_max,
-            "use_fire_reset": self.fire_on_reset,
-            "repeat_action_probability": self.sticky,
-            **self.vector_kwargs,
-        }
-
-    def in_workers(self, make: Callable[[], gym.Env[Any, Any]]) -> BaseVectorEnv:
-        """Returns environments in worker processes, or in this process if that is faster."""
-        options = {"autoreset_mode": self.autoreset_mode, "frame_stack": self.frame_stack, **self.vector_kwargs}
-        if options.get("placement") == "in-process":
-            del options["placement"]
-            return _seeded(StackingDummyEnv([make] * self.num_envs, **options), self.seed)
-        return _seeded(StackingSubprocEnv([make] * self.num_envs, **{"placement": "auto", **options}), self.seed)
+    defaults = {name: one.default for name, one in signature(AtariEnv).parameters.items() if name != "game"}
+    if unknown := sorted(options.keys() - defaults.keys()):
+        raise TypeError(f"make_atari_vec() has no argument {unknown[0]!r}: AtariEnv has {', '.join(defaults)}")
+    supported = _SUPPORTED.get(backend, defaults.keys()) | {"repeat_action_probability"}
+    wrong = [name for name, value in options.items() if name not in supported and value != defaults[name]]
+    is_threaded = backend in ("envpool", "ale-vector")
+    if is_threaded and as_autoreset_mode(autoreset_mode) not in (None, AutoresetMode.NEXT_STEP):
+        wrong.append("autoreset_mode")
+    if wrong:
+        raise ValueError(f"the backend {backend!r} does not support {', '.join(wrong)}: choose another backend")
+    settings = defaults | options
+    if settings["repeat_action_probability"] is None:
+        settings["repeat_action_probability"] = sticky_probability(game)
+    more = vector_kwargs or {}
+    if backend == "envpool":
+        return _envpool(game, settings, {"num_envs": num_envs, **({} if seed is None else {"seed": seed}), **more})
+    if is_threaded:
+        return _seeded(_ale_vector(game, settings, {"num_envs": num_envs, **more}), seed)
+    stack, settings["frame_stack"] = settings["frame_stack"], 1  # the vector environment stacks frames
+    make = partial(_wrapped, game, settings) if backend == "gymnasium" else partial(AtariEnv, game, **settings)
+    more = {"autoreset_mode": autoreset_mode, "frame_stack": stack, "placement": "auto", **more}
+    if more["placement"] == "in-process":
+        del more["placement"]
+        return _seeded(StackingDummyEnv([make] * num_envs, **more), seed)
+    return _seeded(StackingSubprocEnv([make] * num_envs, **more), seed)
 
 
 def _seeded(envs: BaseVectorEnv, seed: int | None) -> BaseVectorEnv:
@@ -150,66 +94,48 @@ def _seeded(envs: BaseVectorEnv, seed: int | None) -> BaseVectorEnv:
     return envs
 
 
-def _ale(settings: _Settings) -> BaseVectorEnv:
-    make = partial(
-        AtariEnv,
-        settings.game,
-        frame_stack=1,  # the vector environment stacks them
-        episodic_life=settings.episodic_life,
-        clip_rewards=settings.clip_rewards,
-        scale=settings.scale,
-        noop_max=settings.noop_max,
-        fire_on_reset=settings.fire_on_reset,
-        repeat_action_probability=settings.sticky,
-        max_frames=settings.max_frames,
-        full_action_space=settings.full_action_space,
-    )
-    return settings.in_workers(make)
-
-
-def _gymnasium(settings: _Settings) -> BaseVectorEnv:
-    if settings.noop_max != 30 or not settings.fire_on_reset:
-        raise ValueError("the backend 'gymnasium' has noop_max=30 and fire_on_reset=True: choose another backend")
-    return settings.in_workers(partial(_wrapped, settings))
-
-
-def _wrapped(settings: _Settings) -> gym.Env[Any, Any]:
+def _wrapped(game: str, settings: dict[str, Any]) -> gym.Env[Any, Any]:
     """Makes one environment of the backend ``"gymnasium"``."""
     import ale_py
 
     gym.register_envs(ale_py)
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     env = gym.make(
-        f"ALE/{title_of(settings.rom)}-v5",
+        f"ALE/{title_of(rom_of(game))}-v5",
         frameskip=1,
-        repeat_action_probability=settings.sticky,
-        max_num_frames_per_episode=settings.max_frames,
-        full_action_space=settings.full_action_space,
+        repeat_action_probability=settings["repeat_action_probability"],
+        max_num_frames_per_episode=settings["max_frames"],
+        full_action_space=settings["full_action_space"],
     )
-    return wrap_deepmind(env, settings.episodic_life, settings.clip_rewards, 1, scale=settings.scale)
+    return wrap_deepmind(env, settings["episodic_life"], settings["clip_rewards"], 1, scale=settings["scale"])
 
 
-def _envpool(settings: _Settings) -> BaseVectorEnv:
-    options = settings.threaded("envpool", full_action_space=settings.full_action_space)
-    options |= {} if settings.seed is None else {"seed": settings.seed}
-    options |= {"reward_clip": settings.clip_rewards, "max_episode_steps": -(-settings.max_frames // 4)}
+def _threaded(settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that EnvPool and ``ale-py`` have in common."""
+    same = {name: settings[name] for name in ("episodic_life", "noop_max", "repeat_action_probability")}
+    return {**same, "stack_num": settings["frame_stack"], "use_fire_reset": settings["fire_on_reset"], **more}
+
+
+def _envpool(game: str, settings: dict[str, Any], more: dict[str, Any]) -> BaseVectorEnv:
+    own = {"reward_clip": settings["clip_rewards"], "max_episode_steps": -(-settings["max_frames"] // 4)}
+    id = f"{title_of(rom_of(game))}-v5"
     with needed_by("rlfast.env.atari"):
         import envpool
-    envs = as_vector_env(envpool.make(f"{title_of(settings.rom)}-v5", env_type="gymnasium", **options))
-    envs.spec = spec_of(settings.game)
+    envs = as_vector_env(envpool.make(id, env_type="gymnasium", **(_threaded(settings, more) | own)))
+    envs.spec = spec_of(game)
     return envs
 
 
-def _ale_vector(settings: _Settings) -> BaseVectorEnv:
-    options = settings.threaded("ale-vector")
-    options |= {"reward_clipping": settings.clip_rewards, "max_num_frames_per_episode": settings.max_frames}
-    options |= {"full_action_space": settings.full_action_space, "autoreset_mode": AutoresetMode.NEXT_STEP}
+def _ale_vector(game: str, settings: dict[str, Any], more: dict[str, Any]) -> BaseVectorEnv:
+    own = {"reward_clipping": settings["clip_rewards"], "max_num_frames_per_episode": settings["max_frames"]}
+    own |= {"full_action_space": settings["full_action_space"], "autoreset_mode": AutoresetMode.NEXT_STEP}
+    rom = rom_of(game)
     with needed_by("rlfast.env.atari"):
         from ale_py import ALEInterface, LoggerMode
         from ale_py.vector_env import AtariVectorEnv
     ALEInterface.setLoggerMode(LoggerMode.Error)
-    envs = _seeded(as_vector_env(AtariVectorEnv(settings.rom, **options)), settings.seed)
-    envs.spec = spec_of(settings.game)
+    envs = as_vector_env(AtariVectorEnv(rom, **(_threaded(settings, more) | own)))
+    envs.spec = spec_of(game)
     return envs
 
 

@@ -76,7 +76,7 @@ class MaxAndSkipEnv(Wrapper):
             raise ArgumentError(f"skip must be at least 1, got {skip}")
         self._skip = skip
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Repeats ``action``, until the episode ends.
 
         :param action: the action.
@@ -104,7 +104,7 @@ class EpisodicLifeEnv(Wrapper):
         self.lives = 0
         self.was_real_done = True
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Takes a step.
 
         :param action: the action.
@@ -255,7 +255,7 @@ class FrameStack(Wrapper):
         self.frames.extend([obs] * self.n_frames)
         return np.stack(self.frames), info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Takes a step, and adds its observation to the stack.
 
         :param action: the action.

@@ -120,13 +120,8 @@ class Backend(ABC):
         :return: the first observations, leaves ``(len(ids), ...)``, and the infos.
         """
 
-    def begin_reset(  # noqa: B027 - optional: most backends do the whole reset in reset()
-        self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
-    ) -> None:
-        """Starts a reset that a later call of :meth:`reset` with the same arguments completes."""
-
     def ready(self, count: int, timeout: float) -> bool:  # noqa: ARG002
-        """Waits until ``count`` environments have answered a step or a reset that :meth:`begin_reset` started.
+        """Waits until ``count`` environments have answered a step.
 
         :param count: the number of environments.
         :param timeout: the longest wait, in seconds.

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.backends.workers import Workers
+from rlfast.env.backends.workers import Workers, with_env_id
 from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
 from rlfast.utils import tree
 
@@ -25,7 +25,6 @@ class InProcess(Workers):
     :param env_fns: one callable per environment.
     :param autoreset_mode: when an environment is reset after the end of an episode.
     :param as_space: as for :class:`~rlfast.env.backends.workers.Workers`.
-    :param first_id: as for :class:`~rlfast.env.backends.workers.Workers`.
     """
 
     placement = "in-process"
@@ -37,9 +36,8 @@ class InProcess(Workers):
         autoreset_mode: AutoresetMode,
         *,
         as_space: bool | None,
-        first_id: int = 0,
     ) -> None:
-        super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space, first_id=first_id)
+        super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space)
         self._pending_steps: list[tuple[int, Any]] = []  # environments and their actions
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
@@ -73,4 +71,4 @@ class InProcess(Workers):
                     is_usual = is_usual and type(answer[1]) in _NUMBERS
                     answers[i] = answer if is_usual else step_result(answer)
             except Exception as error:
-                self._failed[i] = self._named(error, i, f"step({action!r})")
+                self._failed[i] = with_env_id(error, i, f"step({action!r})")

@@ -95,7 +95,7 @@ def _masks(columns: Mapping[Any, Any]) -> set[str]:
     return {f"_{key}" for key in columns if f"__{key}" not in columns and _is_mask(columns.get(f"_{key}"))}
 
 
-def _is_mask(column: Any) -> bool:
+def _is_mask(column: object) -> bool:
     return isinstance(column, np.ndarray) and column.dtype == np.bool_ and column.ndim == 1
 
 

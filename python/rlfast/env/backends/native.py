@@ -128,7 +128,7 @@ class NativeBackend(Backend):
         """As :meth:`Backend.drop`."""
         self._answers = []
 
-    def as_actions(self, actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
+    def as_actions(self, actions: object, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Converts actions into the array that :class:`NativeEnvs` accepts."""
         array = self._convert(actions, ids)
         with np.errstate(over="ignore"):  # overflow gives infinity, for which the environments raise an error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -24,17 +23,6 @@ Ids = NDArray[np.int64]
 Failures = dict[int, Exception]
 
 
-@dataclass
-class PendingReset:
-    """A reset that was sent to the workers and whose results have not been received."""
-
-    ids: list[int]
-    seeds: Sequence[int | None]
-    options: dict[str, Any] | None
-    failures: Failures = field(default_factory=dict)
-    """The exceptions of environments whose workers could not be sent the request."""
-
-
 class Workers(Backend):
     """Runs environments in workers, which may be any :class:`~rlfast.env.worker.EnvWorker`.
 
@@ -47,7 +35,6 @@ class Workers(Backend):
         does not fit the space is an error. If False, observations are stacked without conversion, and those of
         different shapes become an array of objects. If None, observations are converted if they fit the space, and
         stacked without conversion otherwise.
-    :param first_id: the number by which exceptions name the first environment. Default: 0.
     """
 
     placement = "workers"
@@ -60,9 +47,8 @@ class Workers(Backend):
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
         *,
         as_space: bool | None = False,
-        first_id: int = 0,
     ) -> None:
-        self.num_envs, self._first_id = len(env_fns), first_id
+        self.num_envs = len(env_fns)
         self._env_fns, self._worker_fn = env_fns, worker_fn
         self.autoreset_mode = autoreset_mode
         self.workers: list[EnvWorker] = []
@@ -84,7 +70,6 @@ class Workers(Backend):
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
-        self._pending_reset: PendingReset | None = None
         self._owing: set[int] = set()  # workers that were sent something, and whose answer was not received
         self._unsure: set[int] = set()  # workers whose last call of send() or recv() may have been interrupted
         self._stepping: list[int] = []  # in the order they were sent
@@ -109,56 +94,39 @@ class Workers(Backend):
         self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
     ) -> tuple[Tree, Info]:
         """As :meth:`Backend.reset`. Arguments that are None are left out, as environments need not accept them."""
-        pending, self._pending_reset = self._pending_reset, None
-        if pending is not None and (pending.ids, pending.seeds) == (ids.tolist(), seeds) and pending.options is options:
-            results, failures = self._finish_reset(pending)
-        else:
-            if pending is not None:
-                self._finish_reset(pending)  # discards its results
-            results, failures = self._finish_reset(self._ask_reset(ids, seeds, options, **more))
+        results, failures = self._reset(ids, seeds, options, **more)
         if failures:
             raise next(iter(failures.values()))
         self._ended.difference_update(results)
         obs, infos = zip(*results.values(), strict=True)
         return self._collate(obs), _own_infos(infos)
 
-    def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
-        """As :meth:`Backend.begin_reset`."""
-        self._pending_reset = self._ask_reset(ids, seeds, options)
-
-    def _ask_reset(
+    def _reset(
         self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
-    ) -> PendingReset:
-        """Sends requests for resets to the workers."""
+    ) -> tuple[dict[int, ResetResult], Failures]:
+        """Resets environments; returns the results, and the exceptions of those that failed."""
         given = more if options is None else {"options": options, **more}
-        pending = PendingReset(ids.tolist(), seeds, options)
-        for i, seed in zip(pending.ids, seeds, strict=True):
+        results: dict[int, ResetResult] = {}
+        failures: Failures = {}
+        for i, seed in zip(ids.tolist(), seeds, strict=True):
             request = given if seed is None else {"seed": seed, **given}
             try:
                 self._post(i, None, request)
             except Exception as error:
-                pending.failures[i] = self._named(
-                    error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})"
-                )
-        return pending
-
-    def _finish_reset(self, pending: PendingReset) -> tuple[dict[int, ResetResult], Failures]:
-        """Waits for all results of a reset; returns the results and the exceptions of environments that failed."""
-        results: dict[int, ResetResult] = {}
-        failures = pending.failures
-        for i in pending.ids:
+                shown = ", ".join(f"{k}={v!r}" for k, v in request.items())
+                failures[i] = with_env_id(error, i, f"reset({shown})")
+        for i in ids.tolist():
             if i not in failures:
                 try:
                     results[i] = reset_result(self._get(i))
                 except Exception as error:
-                    failures[i] = self._named(error, i, "reset()")
+                    failures[i] = with_env_id(error, i, "reset()")
         return results, failures
 
     def ready(self, count: int, timeout: float) -> bool:
         """As :meth:`Backend.ready`."""
-        ids = self._stepping if self._pending_reset is None else self._pending_reset.ids
-        waiting = [self.workers[i] for i in ids if i not in self._failed and i not in self._answers]
-        done = len(ids) - len(waiting)
+        waiting = [self.workers[i] for i in self._stepping if i not in self._failed and i not in self._answers]
+        done = len(self._stepping) - len(waiting)
         deadline = time.monotonic() + timeout
         while done < count:
             ready = self._wait(waiting, count - done, max(0.0, deadline - time.monotonic()))
@@ -189,7 +157,7 @@ class Workers(Backend):
                 else:
                     self._post(i, action)
             except Exception as error:
-                self._failed[i] = self._named(error, i, f"step({action!r})")
+                self._failed[i] = with_env_id(error, i, f"step({action!r})")
         self._stepping.extend(numbers)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
@@ -215,7 +183,7 @@ class Workers(Backend):
         except Exception as error:
             unusable = [i for i in ids if not _usable(answers[i])]
             if unusable:
-                self._named(error, unusable[0], f"step(), which gave {answers[unusable[0]]!r:.500}")
+                with_env_id(error, unusable[0], f"step(), which gave {answers[unusable[0]]!r:.500}")
             self.lost = ids
             raise
         finally:
@@ -229,7 +197,6 @@ class Workers(Backend):
         for i in list(self._owing):
             with suppress(Exception):  # the result of a step that failed
                 self._get(i)
-        self._pending_reset = None
         self._stepping, self._failed, self._answers, self._restarted = [], {}, {}, {}
         self._resetting.clear()
 
@@ -242,7 +209,7 @@ class Workers(Backend):
         self._owing.discard(i)
         self._unsure.discard(i)
 
-    def _post(self, i: int, action: Any, options: dict[str, Any] | None = None) -> None:
+    def _post(self, i: int, action: object, options: dict[str, Any] | None = None) -> None:
         """Sends a step, or a reset if ``action`` is None, to a worker."""
         if i in self._unsure:
             self._free(i)
@@ -279,7 +246,7 @@ class Workers(Backend):
                 try:
                     self._answers[i] = self._answer(self._get(i), i)
                 except Exception as error:
-                    self._failed[i] = self._named(error, i, "step()")
+                    self._failed[i] = with_env_id(error, i, "step()")
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:
         ready = [i for i in self._stepping if i in self._failed or i in self._answers]
@@ -288,7 +255,7 @@ class Workers(Backend):
             ready = [waiting[worker] for worker in self._wait(list(waiting), min_ready, timeout)]
         return ready
 
-    def _answer(self, result: Any, i: int) -> StepResult:
+    def _answer(self, result: object, i: int) -> StepResult:
         if i in self._resetting:
             obs, info = reset_result(result)
             return obs, 0.0, False, False, info
@@ -300,7 +267,7 @@ class Workers(Backend):
         if fresh:
             for i in fresh:  # the reset may overwrite the arrays and containers that the step returned
                 self._answers[i] = tree.copied(self._answers[i])
-            results, failures = self._finish_reset(self._ask_reset(np.array(fresh), [None] * len(fresh), None))
+            results, failures = self._reset(np.array(fresh), [None] * len(fresh), None)
             self._restarted.update(results)
             self._failed.update(failures)
 
@@ -328,9 +295,6 @@ class Workers(Backend):
                 self._resetting -= reset
             self._ended.update(i for i, over in zip(ids, rows.done.tolist(), strict=True) if over)
         return rows
-
-    def _named(self, error: Exception, i: int, during: str) -> Exception:
-        return with_env_id(error, self._first_id + i, during)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -167,7 +167,7 @@ class _Copying(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs)
     def reset(self, **kwargs: Any) -> Any:
         return deepcopy(self.env.reset(**kwargs))
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: object) -> Any:
         return deepcopy(self.env.step(action))
 
 
@@ -208,7 +208,7 @@ class _Findings:
             self._kinds.add(kind)
             self._report.errors.append(f"{where}: {text}")
 
-    def check_returned(self, env: gym.Env[Any, Any], where: str, obs: Any, info: Any) -> None:
+    def check_returned(self, env: gym.Env[Any, Any], where: str, obs: object, info: object) -> None:
         """Report an observation outside its space, and an info that is no dict."""
         if text := misfit(env.observation_space, obs):
             self.add(f"observation {text.split()[1]}", where, f"the observation {text}")
@@ -298,7 +298,7 @@ def _step(env: gym.Env[Any, Any], findings: _Findings, where: str) -> _Row:
     return _Row(action, obs, number, bool(terminated), bool(truncated))
 
 
-def misfit(space: gym.Space[Any], value: Any) -> str:
+def misfit(space: gym.Space[Any], value: object) -> str:
     """Explain why a value is not in a space.
 
     :param space: the space.
@@ -325,7 +325,7 @@ def misfit(space: gym.Space[Any], value: Any) -> str:
     return "" if space.contains(value) else f"{value!r} is not in {space}"
 
 
-def _nested_misfit(space: gym.spaces.Dict | gym.spaces.Tuple[Any], value: Any) -> str:
+def _nested_misfit(space: gym.spaces.Dict | gym.spaces.Tuple[Any], value: object) -> str:
     kind = dict if isinstance(space, gym.spaces.Dict) else tuple
     if not isinstance(value, kind):
         return f"is a {type(value).__name__}, and its space is {space}"
@@ -335,8 +335,8 @@ def _nested_misfit(space: gym.spaces.Dict | gym.spaces.Tuple[Any], value: Any) -
     return next((f"at {key!r} {text}" for key, part in parts.items() if (text := misfit(part, given[key]))), "")
 
 
-def _parts(nested: Any) -> dict[Any, Any]:
-    return dict(nested) if isinstance(nested, dict) else dict(enumerate(nested))
+def _parts(nested: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Any]:
+    return dict(nested) if isinstance(nested, Mapping) else dict(enumerate(nested))
 
 
 def _summarize(rollout: _Rollout, report: EnvReport) -> None:

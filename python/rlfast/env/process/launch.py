@@ -1,4 +1,4 @@
-"""Starts, watches and ends workers: spawned processes, forked ones, ones forked by the fork server, and threads."""
+"""Starts, watches and ends workers: spawned processes, forked ones, and ones forked by the fork server."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any
 
 from rlfast.env.process.channel import Channel, Closed
 
-METHODS = ("forkserver", "spawn", "fork", "thread")
+METHODS = ("forkserver", "spawn", "fork")
 
 
 class Child(ABC):
-    """A worker process or thread, seen from its parent."""
+    """A worker process, seen from its parent."""
 
-    pid: int | None
+    pid: int
 
     @abstractmethod
     def poll(self) -> int | None:
@@ -40,7 +40,7 @@ class Child(ABC):
         """Kills the worker, whatever it is doing."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid or 0, signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)
 
     def release(self) -> None:  # noqa: B027 - optional: most subclasses hold no resources
         """Releases the resources held for a worker that was killed; no method is called after this."""
@@ -108,7 +108,7 @@ class Forked(Child):
 
     def poll(self) -> int | None:
         if self._status is None:
-            pid, status = os.waitpid(self.pid or 0, os.WNOHANG)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
         return self._status
@@ -129,11 +129,12 @@ class Served(Child):
             Server.running().fork(end.fileno(), theirs, call)
         finally:
             os.close(theirs)
-        self.pid = self._read()
+        pid = self._read()
         os.set_blocking(self._status_pipe, False)
-        if self.pid is None:
+        if pid is None:
             os.close(self._status_pipe)
             raise Closed("the process that forks workers has ended")
+        self.pid = pid
 
     def _read(self) -> int | None:
         """Reads a number from the fork server; None if the server has ended."""
@@ -148,7 +149,7 @@ class Served(Child):
                 return None
             if status is None:  # the server has ended, so nobody knows the exit status
                 with suppress(ProcessLookupError):
-                    os.kill(self.pid or 0, 0)
+                    os.kill(self.pid, 0)
                     return None
                 status = -int(signal.SIGKILL)
             self._status = status
@@ -211,47 +212,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_server)
 
 
-class Threaded(Child):
-    """A worker in a thread, for Python without a global interpreter lock.
-
-    A crash in the thread ends this process, and the thread cannot be killed.
-
-    :param run: the function that the worker runs.
-    """
-
-    pid = None
-
-    def __init__(self, run: Callable[[], None]) -> None:
-        self.thread = threading.Thread(target=run, name="rlfast-env-worker", daemon=True)
-        self.thread.start()
-
-    def poll(self) -> int | None:
-        return None if self.thread.is_alive() else 0
-
-    def kill(self) -> None:
-        """Does nothing, because a thread cannot be killed."""
-
-
-def has_gil() -> bool:
-    """Whether Python's global interpreter lock is enabled in this process."""
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-
-
-def method_of(context: Any, *, isolated: bool = True) -> str:
+def method_of(context: str | BaseContext | None) -> str:
     """Returns the start method of workers.
 
-    :param context: the name of a start method, a :mod:`multiprocessing` context, or None. None means ``"thread"`` if
-        Python runs without its global interpreter lock and workers need not be ``isolated``; otherwise
-        ``"forkserver"`` if the system can fork, and ``"spawn"`` if not.
-    :param isolated: whether it must be possible to kill a worker that hangs.
+    :param context: the name of a start method, a :mod:`multiprocessing` context, or None for ``"forkserver"`` if the
+        system can fork, and ``"spawn"`` if not.
     :raises ValueError: the start method is unknown or not available on this system.
     """
+    can_fork = hasattr(os, "fork")
     if context is None:
-        if not (isolated or has_gil()):
-            return "thread"
-        return "forkserver" if hasattr(os, "fork") else "spawn"
+        return "forkserver" if can_fork else "spawn"
     name = context if isinstance(context, str) else context.get_start_method()
-    usable = METHODS if hasattr(os, "fork") else ("spawn", "thread")
+    usable = METHODS if can_fork else ("spawn",)
     if name not in usable:
         raise ValueError(f"context must be one of {', '.join(usable)}, or None, got {context!r}")
     return str(name)

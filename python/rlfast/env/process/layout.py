@@ -30,7 +30,7 @@ class Node(ABC):
     """The layout of a space, or of a part of a nested space."""
 
     @abstractmethod
-    def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
+    def put(self, views: Views, row: int, value: object, spill: Spill) -> None:
         """Writes an element of the space into row ``row``.
 
         :param views: the arrays of the leaves.
@@ -86,12 +86,12 @@ class Array(Leaf):
         self.shape: tuple[int, ...] = tuple(space.shape or ())
         self.dtype: np.dtype[Any] = np.dtype(space.dtype)
 
-    def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:  # noqa: ARG002
+    def put(self, views: Views, row: int, value: object, spill: Spill) -> None:  # noqa: ARG002
         if not (isinstance(value, np.ndarray | np.generic) and value.dtype == self.dtype and value.shape == self.shape):
             value = self._fitted(value)
         views[self.number][row] = value  # type: ignore[index]
 
-    def _fitted(self, value: Any) -> NDArray[Any]:
+    def _fitted(self, value: object) -> NDArray[Any]:
         """Converts ``value`` to the dtype of the space.
 
         :raises MisfitError: its shape differs, or the conversion would change its numbers.
@@ -118,7 +118,7 @@ class Array(Leaf):
 class Shapeless(Leaf):
     """The layout of values that are sent pickled: those of ``Text``, ``Sequence``, ``Graph`` and unknown spaces."""
 
-    def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:  # noqa: ARG002
+    def put(self, views: Views, row: int, value: object, spill: Spill) -> None:  # noqa: ARG002
         spill[self.number] = value
 
     def get(self, views: Views, row: int, spill: Spill) -> Any:  # noqa: ARG002

@@ -8,7 +8,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from multiprocessing.context import BaseContext
 from typing import Any
 
 import gymnasium as gym
@@ -17,42 +17,31 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast import _core
-from rlfast.env.backends.base import IsAllEnvs, Rows, Tree
+from rlfast.env.backends.base import Backend, IsAllEnvs, Rows, Tree
 from rlfast.env.backends.info import Info
-from rlfast.env.errors import EnvFailure
+from rlfast.env.errors import EnvFailure, WorkerDied
 from rlfast.env.process.channel import Closed
 from rlfast.env.process.launch import doorbell_by_pipe, method_of
 from rlfast.env.process.layout import WHOLE, Array, Leaf, layout
-from rlfast.env.process.protocol import (
-    FAILED,
-    REPLACE,
-    RESET,
-    STEP,
-    Places,
-    Plan,
-    Records,
-)
-from rlfast.env.process.recovery import RecoveringBackend
+from rlfast.env.process.protocol import FAILED, PHASES, REPLACE, RESET, STEP, Places, Plan, Records
 from rlfast.env.process.results import StepResults
 from rlfast.env.process.worker_group import WorkerGroup, failed
 from rlfast.env.spaces.batching import common
 from rlfast.env.spaces.collation import fitted
-from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.runtime.cores import cores
 
 Ids = NDArray[np.int64]
 
 _SLICE = 0.05  # seconds of waiting between two checks whether the workers are alive
 _GRACE = 1.0  # seconds that environments have to close
-_LEND = 64 << 10  # a bank of observations of at least this many bytes is lent instead of copied
-_BANKS, _BANK_BYTES = 8, 64 << 20  # the largest number of banks to lend, and the largest size of all of them in bytes
+_CONSTRUCTOR = 60.0  # seconds for a constructor, where there is a step_timeout
 _SPINS = 500  # turns of a busy wait before it sleeps, if the parent and every worker have a core of their own
 _OWN_METHODS = ("reset", "step", "close", "_setattr", "_check_spaces")  # call() must not bypass the backend's own
 
 _log = logging.getLogger(__name__)
 
 
-class ProcessBackend(RecoveringBackend):
+class ProcessBackend(Backend):
     """A backend that runs environments in worker processes, which share memory with this process.
 
     A step needs no pickling and no pipe: actions, observations, rewards and flags are written to the shared memory, and
@@ -60,19 +49,13 @@ class ProcessBackend(RecoveringBackend):
     elements of ``Text``, ``Sequence`` and ``Graph`` spaces and Python objects; all elements of environments that
     declare no space or whose spaces differ in shape or dtype; and values that do not fit their space.
 
-    Large observations are lent: the returned arrays are views of the shared memory, which is not overwritten while
-    this process holds one of them. (References in a process forked from this one do not count.)
-
     :param env_fns: one callable per environment. They are pickled by value, so that lambdas and notebooks work, except
-        for ``context="fork"`` and ``"thread"``.
+        for ``context="fork"``.
     :param num_workers: the number of worker processes; None for one per core that this process may use. There are never
         more than environments. Each worker has consecutive environments. Results do not depend on this number.
     :param autoreset_mode: when an environment is reset after the end of an episode.
     :param context: how workers are started: ``"forkserver"`` (default if the system can fork), ``"spawn"``, ``"fork"``,
-        ``"thread"``, or a :mod:`multiprocessing` context. None of them needs a ``__main__`` guard. If Python runs
-        without its global interpreter lock (a free-threaded build with ``PYTHON_GIL=0``, as importing rlfast otherwise
-        turns the lock on again), the default is ``"thread"``, unless workers may have to be killed, with a
-        ``step_timeout`` or ``on_error="restart"``.
+        or a :mod:`multiprocessing` context. None of them needs a ``__main__`` guard.
     :param step_timeout: the number of seconds that a step or reset may take before its worker is killed; None for no
         limit. A constructor has a minute more.
     :param on_error: with ``"raise"``, :meth:`recv` raises the failure of an environment. With ``"restart"``, the
@@ -82,10 +65,15 @@ class ProcessBackend(RecoveringBackend):
     :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
         supports.
     :param strict: whether an observation that does not fit its space is an error; if not, it is returned unchanged.
-    :raises ValueError: there is no environment, or an argument is out of range.
+    :raises ValueError: an argument is out of range.
     :raises TypeError: an environment function cannot be pickled.
     :raises EnvFailure: the constructor of an environment failed.
     """
+
+    placement = "process"
+    takes_anything = True
+    restarts: int
+    """The number of environments that have been rebuilt."""
 
     def __init__(
         self,
@@ -93,29 +81,27 @@ class ProcessBackend(RecoveringBackend):
         *,
         num_workers: int | None = None,
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
-        context: Any = None,
+        context: str | BaseContext | None = None,
         step_timeout: float | None = None,
         on_error: str = "raise",
         doorbell: str | None = None,
         strict: bool = True,
     ) -> None:
         count = len(env_fns)
-        _check_arguments(count, num_workers, step_timeout, on_error)
-        self._method = method_of(context, isolated=step_timeout is not None or on_error == "restart")
-        self.placement = "thread" if self._method == "thread" else "process"
+        _check_arguments(num_workers, step_timeout, on_error)
+        method = method_of(context)
         pipes = doorbell_by_pipe(doorbell)
         workers = min(count, num_workers or cores())
         starts = [count * worker // workers for worker in range(workers + 1)]
         self.num_envs, self.autoreset_mode = count, autoreset_mode
         self.step_timeout, self.on_error = step_timeout, on_error
-        super().__init__()
         self._spins = _SPINS if workers < cores() else 0
-        self._workers = WorkerGroup(env_fns, starts, self._method)
+        self._workers = WorkerGroup(env_fns, starts, method)
         self._end = weakref.finalize(self, WorkerGroup.end, self._workers, _GRACE)
         try:
             self._plan = self._start_workers(starts, strict=strict)
             self._places = Places(self._plan)
-            self._slab = _core.Slab(starts, self._places.size, banks=self._plan.banks, pipes=pipes, spins=self._spins)
+            self._slab = _core.Slab(starts, self._places.size, pipes=pipes, spins=self._spins)
             self._workers.slab = self._slab
             for worker in range(workers):
                 self._workers.connect(worker, self._plan, [False] * len(self._workers.envs_of(worker)), self._spins)
@@ -136,18 +122,18 @@ class ProcessBackend(RecoveringBackend):
         self._steps = 0  # the number of environments that are stepping
         self._stepping = np.zeros(count, dtype=bool)
         self._over = np.ones(count, dtype=bool)  # no episode is running
-        self._bank_of = np.zeros(count, dtype=np.uint8)
-        self._lease: Any = None
         self._asked_at = 0.0
-        self._begun: tuple[list[int], list[int | None], dict[str, Any] | None] | None = None  # of begin_reset()
         self._resets: dict[int, dict[str, Any]] = {}  # arguments of the resets that are pending
         self._sent_resets: set[int] = (
             set()
         )  # environments whose worker was sent arguments of a reset, and not yet asked
         self._seeds: dict[int, int] = {}
         self._attributes: dict[int, dict[tuple[str, str], Any]] = {}  # values of set_attr()
-
-    takes_anything = True
+        self.restarts = 0
+        self._dead: set[int] = set()  # workers that have ended and have not been replaced
+        self._interrupted: dict[int, str] = {}  # environments that were rebuilt during a step, and why
+        self._lost_idle: dict[int, str] = {}  # environments that were rebuilt while idle; their next step reports it
+        self._cut: set[int] = set()  # lost environments whose last result has not been received
 
     def _start_workers(self, starts: list[int], *, strict: bool) -> Plan:
         """Starts the workers, receives the spaces from them, and determines the layout of the shared memory."""
@@ -161,9 +147,7 @@ class ProcessBackend(RecoveringBackend):
         self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self.metadata, self.spec, self.render_mode = first["metadata"], first["spec"], first["render_mode"]
         shown = common(self.observation_spaces) if all(one["shows_its_space"] for one in descriptions) else None
-        plan = Plan(layout(shown), layout(common(self.action_spaces)), starts, self.autoreset_mode, 1, strict)
-        size = Places(plan).bank_bytes
-        return replace(plan, banks=1 + min(_BANKS, _BANK_BYTES // size)) if size >= _LEND else plan
+        return Plan(layout(shown), layout(common(self.action_spaces)), starts, self.autoreset_mode, strict)
 
     def _file_of(self, env: int) -> tuple[int, int]:
         worker = self._worker_of[env]
@@ -174,12 +158,9 @@ class ProcessBackend(RecoveringBackend):
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`.
 
-        :raises RuntimeError: one of the environments is stepping, or its worker has ended; none has been stepped.
-        :raises ValueError: the number of actions is not the number of environments.
+        :raises RuntimeError: the worker of an environment has ended; none has been stepped.
         """
         self._check_usable()
-        if self._steps:
-            self._check_idle(ids)
         if self._dead and (gone := [env for env in ids.tolist() if self._worker_of[env] in self._dead]):
             raise RuntimeError(f"environments {gone} were lost with their worker: call reset() for them")
         is_all = self._are_all(ids)
@@ -188,13 +169,7 @@ class ProcessBackend(RecoveringBackend):
             self._asked_at = time.monotonic()
         if self._lost_idle:
             ids, is_all = self._report_lost(ids), False
-        bank, lease = 0, None
-        if self._plan.banks > 1:
-            lease = self._slab.lend() if is_all else None
-            bank = 0 if lease is None else lease.bank
-            self._bank_of[ids] = bank
-            self._lease = lease or self._lease
-        self._ask(None if is_all else ids, STEP, bank)
+        self._ask(None if is_all else ids, STEP)
         self._mark_stepping(ids)
 
     def _mark_stepping(self, ids: Ids) -> None:
@@ -208,8 +183,7 @@ class ProcessBackend(RecoveringBackend):
         """Resets those of ``ids`` that were lost while idle, as the result of their step; returns the others."""
         lost = np.array([env for env in ids.tolist() if env in self._lost_idle], dtype=np.int64)
         self._interrupted.update((env, self._lost_idle.pop(env)) for env in lost.tolist())
-        self._bank_of[lost] = 0
-        self._ask(lost, REPLACE, 0)
+        self._ask(lost, REPLACE)
         self._mark_stepping(lost)
         return ids[~np.isin(ids, lost)]
 
@@ -218,8 +192,6 @@ class ProcessBackend(RecoveringBackend):
         spilled: dict[int, dict[int, Any]] = {}
         fitting = []
         for number, leaf, values in self._parts(actions):
-            if len(values) != len(ids):
-                raise ArgumentError(f"got {len(values)} actions for {len(ids)} environments: give one action for each")
             array = None
             if isinstance(leaf, Array):
                 array = fitted(np.asarray(values), (len(ids), *leaf.shape), leaf.dtype)
@@ -248,26 +220,21 @@ class ProcessBackend(RecoveringBackend):
         values = self._places.action.split(actions)
         return ((leaf.number, leaf, own) for leaf, own in zip(self._leaves, values, strict=True))
 
-    def _ask(self, ids: Ids | None, kind: int, bank: int) -> None:
+    def _ask(self, ids: Ids | None, kind: int) -> None:
         try:
-            self._slab.ask(ids, kind, bank)
+            self._slab.ask(ids, kind, 0)
         except RuntimeError:  # results of a call that Ctrl-C interrupted
             stale = self._all if ids is None else ids
             self._wait_for(stale)
             self._slab.take(stale[np.isin(stale, self._slab.answered())])
-            self._slab.ask(ids, kind, bank)
+            self._slab.ask(ids, kind, 0)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
         """As :meth:`Backend.recv`, in ascending order of environments.
 
         :raises EnvFailure: an environment failed, and ``on_error`` is ``"raise"`` or it failed again when rebuilt.
-        :raises RuntimeError: fewer than ``min_ready`` environments are stepping.
         """
         self._check_usable()
-        if not 1 <= min_ready <= self._steps:
-            raise RuntimeError(
-                f"recv() of {min_ready} answers, but {self._steps} environments are stepping: send() first"
-            )
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             ids, enough = self._answered(min_ready, deadline)
@@ -298,9 +265,7 @@ class ProcessBackend(RecoveringBackend):
         if numbers[3] & FAILED:
             self._handle_failure(int(own[(self._notes[own] & FAILED) != 0][0]))
             return None
-        spread = self._lease is not None and ids is not None
-        banks, lease = (self._bank_of[own], None) if spread else (None, self._lease)
-        rows = self._answers.rows(own, numbers, banks, lease)
+        rows = self._answers.rows(own, numbers)
         if self._interrupted or self._cut:
             self._mark(rows)
         self._slab.take(ids)
@@ -309,7 +274,6 @@ class ProcessBackend(RecoveringBackend):
             self._stepping[own] = False
         else:
             self._stepping.fill(False)
-            self._lease = None
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._over[own] = rows.terminated | rows.truncated
         return rows
@@ -331,7 +295,6 @@ class ProcessBackend(RecoveringBackend):
                 break
             slab.wait(len(slab.answered()) + len(pending), self._slice)
         slab.take(slab.answered())
-        self._begun = self._lease = None
         for outstanding in (self._resets, self._interrupted, self._cut):
             outstanding.clear()
         self._stepping.fill(False)
@@ -352,25 +315,13 @@ class ProcessBackend(RecoveringBackend):
         :raises EnvFailure: a reset or a constructor failed.
         """
         self._check_usable()
-        begun, self._begun = self._begun, None
-        same = begun is not None and (begun[0], begun[1]) == (ids.tolist(), list(seeds)) and begun[2] is options
-        if not same:
-            if begun is not None:
-                self._drop_reset(np.array(begun[0]))
-            self._start_reset(ids, seeds, options, **more)
+        self._start_reset(ids, seeds, options, **more)
         try:
             return self._first(ids)
         finally:
             self._resets.clear()
 
-    def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
-        """As :meth:`Backend.begin_reset`."""
-        self._check_usable()
-        self._start_reset(ids, seeds, options)
-        self._begun = ids.tolist(), list(seeds), options
-
     def _start_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any) -> None:
-        self._check_idle(ids)
         self._replace_dead_workers(ids)
         given = more if options is None else {"options": options, **more}
         self._resets = {
@@ -389,23 +340,12 @@ class ProcessBackend(RecoveringBackend):
         for worker in sorted({int(self._worker_of[env]) for env in ids} & self._dead):
             self._replace_worker(worker)
 
-    def _drop_reset(self, ids: Ids) -> None:
-        """Waits for a reset that :meth:`begin_reset` started, and discards its results."""
-        try:
-            self._first(ids)
-        except EnvFailure:
-            _log.warning("a reset failed whose results nobody requested", exc_info=True)
-        finally:
-            self._resets.clear()
-
     def ready(self, count: int, timeout: float) -> bool:
         """As :meth:`Backend.ready`."""
         deadline = time.monotonic() + timeout
-        of_reset = None if self._begun is None else np.array(self._begun[0])
         while True:
             answered = self._slab.answered()
-            own = self._stepping[answered] if of_reset is None else np.isin(answered, of_reset)
-            missing = count - int(np.count_nonzero(own))
+            missing = count - int(np.count_nonzero(self._stepping[answered]))
             left = deadline - time.monotonic()
             if missing <= 0 or left <= 0:
                 return missing <= 0
@@ -430,8 +370,7 @@ class ProcessBackend(RecoveringBackend):
         self._sent_resets.update(given)
         for worker, own in self._by_worker(given):
             self._send_message(worker, "reset", own)
-        self._bank_of[ids] = 0
-        self._ask(ids, kind, 0)
+        self._ask(ids, kind)
         self._sent_resets.difference_update(given)
 
     def _first(self, ids: Ids) -> tuple[Tree, Info]:
@@ -531,10 +470,10 @@ class ProcessBackend(RecoveringBackend):
             raise
 
     def close(self) -> None:
-        """Ends the workers within two seconds, whatever they are doing. Arrays that were lent remain valid."""
+        """Ends the workers within two seconds, whatever they are doing."""
         self._end()
         if self._workers.owner == os.getpid():
-            for name in ("_slab", "_views", "_records", "_answers", "_lease", "_notes"):
+            for name in ("_slab", "_views", "_records", "_answers", "_notes"):
                 self.__dict__.pop(name, None)
 
     def _check_usable(self) -> None:
@@ -543,18 +482,13 @@ class ProcessBackend(RecoveringBackend):
         if self._workers.owner != os.getpid():
             raise RuntimeError("these environments belong to the process that this one was forked from: make new ones")
 
-    def _check_idle(self, ids: Ids) -> None:
-        busy = ids[self._stepping[ids]]
-        if len(busy):
-            raise RuntimeError(f"environments {busy.tolist()} are stepping: recv() first")
-
     def _by_worker(self, what: dict[int, Any]) -> list[tuple[int, dict[int, Any]]]:
         workers: dict[int, dict[int, Any]] = {}
         for env, value in what.items():
             workers.setdefault(int(self._worker_of[env]), {})[env] = value
         return list(workers.items())
 
-    def _send_message(self, worker: int, kind: str, content: Any) -> None:
+    def _send_message(self, worker: int, kind: str, content: object) -> None:
         try:
             self._workers.send(worker, kind, content)
         except Closed:
@@ -578,10 +512,206 @@ class ProcessBackend(RecoveringBackend):
             self._handle_loss(worker, method)
             raise
 
+    # -- failures of environments and workers ------------------------------------------------------------------------
 
-def _check_arguments(count: int, num_workers: int | None, step_timeout: float | None, on_error: str) -> None:
-    if count == 0:
-        raise ValueError("a vector environment needs at least one environment, got an empty list")
+    @property
+    def _constructor_limit(self) -> float | None:
+        return None if self.step_timeout is None else self.step_timeout + _CONSTRUCTOR
+
+    def _check_workers(self) -> None:
+        """Handles workers that have ended or hang while a request is pending."""
+        for worker in np.unique(self._worker_of[self._slab.pending()]).tolist():
+            self._check(worker)
+
+    def _check(self, worker: int, *, calling: bool = False) -> None:
+        child = self._workers.children[worker]
+        if child is None or child.poll() is not None:
+            self._handle_loss(worker, "a method" if calling else None)
+        elif self._hangs(worker):
+            self._handle_loss(worker, "a method" if calling else None, hangs=True)
+
+    def _hangs(self, worker: int) -> bool:
+        """Whether a request to a worker takes longer than ``step_timeout``."""
+        if self.step_timeout is None:
+            return False
+        env, _, since = self._slab.running(worker)
+        waiting = time.monotonic() - self._asked_at
+        return (since if env >= 0 else waiting) > self.step_timeout and waiting > self.step_timeout
+
+    def _handle_loss(self, worker: int, method: str | None = None, *, hangs: bool = False) -> None:
+        """Handles a worker that has ended, or kills one that hangs; raises an error or rebuilds its environments.
+
+        :param worker: the worker.
+        :param method: the method that was called in the worker; None during a step or reset.
+        :param hangs: whether the worker exceeded the ``step_timeout``.
+        :raises WorkerDied: ``on_error`` is ``"raise"``, a method was called, or the environment failed again.
+        """
+        slab, group = self._slab, self._workers
+        env, phase, _ = slab.running(worker)
+        asked = slab.pending()
+        pending = asked[self._worker_of[asked] == worker]
+        if hangs:
+            why, status, name = f"did not return within step_timeout={self.step_timeout:g} s", None, None
+        else:
+            why, status, name = group.cause(worker)
+            why = f"its worker {why}"
+        idle = env < 0
+        env = int(pending[0]) if idle and len(pending) else self._plan.starts[worker] if idle else env
+        phase_name = method or PHASES.get(phase, "step")
+        action = None
+        if phase_name == "step":
+            action = self._action_of(env)
+        shown = f"step(action={action!r})" if phase_name == "step" else f"{phase_name}()"
+        text = f"environment {env} {why}" if hangs else f"environment {env} failed: {why}"
+        text += " before it began " if idle else " in "
+        group.remove(worker)
+        slab.abandon(worker)
+        own = np.arange(*self._plan.starts[worker : worker + 2])
+        answered = own[self._stepping[own] & np.isin(own, slab.answered())]
+        lost = own[~np.isin(own, answered)]
+        failure = WorkerDied(
+            text + shown,
+            exitcode=status,
+            signal=name,
+            timeout=self.step_timeout if hangs else None,
+            env_id=env,
+            phase=phase_name,
+            action=action,
+            lost=tuple(lost.tolist()),
+        )
+        self._dead.add(worker)
+        again = env in self._interrupted
+        try:
+            if self.on_error == "raise" or again or method:
+                raise failure  # noqa: TRY301 - the cleanup below is the same as for other exceptions
+            _log.warning("%s; rebuilding environments %s", failure, own.tolist())
+            self._replace_worker(worker, answered)
+        except BaseException:
+            self._drop(lost)
+            self._cut.update(answered.tolist())
+            for one in lost.tolist():
+                self._interrupted.pop(one, None)
+            raise
+        else:
+            self._resume(own, pending, answered, str(failure))
+        finally:
+            del failure  # breaks the reference cycle between the exception and this frame, which holds large arrays
+
+    def _handle_failure(self, env: int) -> None:
+        """Handles a result that holds an exception: raises it, or rebuilds the environment."""
+        error = self._records.read(env)
+        action = self._action_of(env)
+        again = env in self._interrupted
+        phase = "reset" if again else "step"
+        where = {} if again else {"action": action}
+        self._slab.take(np.array([env]))
+        self._interrupted.pop(env, None)
+        try:
+            if self.on_error == "raise" or again:
+                raise failed(error, env, phase, **where)  # noqa: TRY301 - the cleanup is the same
+            why = str(failed(error, env, phase, **where))
+            _log.warning("%s; rebuilding it", why)
+            self._rebuild(env)
+        except BaseException:
+            self._drop(np.array([env]))
+            raise
+        self._interrupt([env], why)
+
+    def _action_of(self, env: int) -> Any:
+        """Returns the action of the last step of environment ``env``."""
+        spilled = self._spilled.get(env, {})
+        return spilled[WHOLE] if WHOLE in spilled else self._places.action.get(self._views.actions, env, spilled)
+
+    def _drop(self, lost: Ids) -> None:
+        """Marks environments as lost: they will not answer, and no episode is running."""
+        self.lost = lost.tolist()
+        self._steps -= int(np.count_nonzero(self._stepping[lost]))
+        self._stepping[lost] = False
+        self._over[lost] = True
+
+    def _rebuild(self, env: int) -> None:
+        """Replaces an environment that raised by a new one."""
+        self._call(env, "rebuild")
+        self._restore(env)
+
+    def _restore(self, env: int) -> None:
+        self.restarts += 1
+        for (how, name), value in self._attributes.get(env, {}).items():
+            self._call(env, how, name, value)
+
+    def _replace_worker(self, worker: int, answered: Ids | tuple[()] = ()) -> None:
+        """Replaces a worker that has ended by a new one.
+
+        :param worker: the worker.
+        :param answered: environments whose last result has not been received; its row ends the episode.
+        """
+        group = self._workers
+        own = group.envs_of(worker)
+        group.start(worker)
+        group.wait_for_description(worker, self._constructor_limit)
+        between = self._over.copy()
+        between[list(answered)] = True
+        over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(between[env]) for env in own]
+        group.connect(worker, self._plan, over, self._spins)
+        self._dead.discard(worker)
+        try:
+            for env in own:
+                self._restore(env)
+        except BaseException:  # its environments lack attributes that were set
+            self._dead.add(worker)
+            raise
+
+    def _resume(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
+        """Continues with the environments of a worker that has been replaced.
+
+        A result that ended an episode is kept. All other episodes are lost, even if their step was complete.
+
+        :param own: the environments of the worker.
+        :param pending: those that have not answered.
+        :param answered: those that have answered a step, and whose result has not been received.
+        :param why: the message of the failure.
+        """
+        resetting = [env for env in pending.tolist() if env in self._resets]
+        broken = answered
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:  # with SAME_STEP, the new episode is lost as well
+            _, terminated, truncated, _ = self._slab.gather(answered)
+            broken = answered[~(terminated | truncated)]
+        self._slab.take(broken)
+        self._interrupt([env for env in pending.tolist() if env not in self._resets] + broken.tolist(), why)
+        idle = set(own.tolist()) - set(pending.tolist()) - set(answered.tolist())
+        self._lost_idle.update((env, why) for env in idle if not self._over[env])
+        if resetting:
+            self._ask_reset(np.array(resetting))
+
+    def _interrupt(self, envs: list[int], why: str) -> None:
+        """Resets environments that have been rebuilt; the reset is the result of the step that failed."""
+        if envs:
+            for env in envs:
+                if env in self._seeds:
+                    mixed = np.random.SeedSequence([self._seeds[env], self.restarts]).generate_state(1)
+                    self._resets[env] = {"seed": int(mixed[0])}
+            self._interrupted.update((env, why) for env in envs)
+            self._ask_reset(np.array(envs), REPLACE)
+            for env in envs:
+                self._resets.pop(env, None)
+
+    def _mark(self, rows: Rows) -> None:
+        """Marks the rows of environments that have been rebuilt or lost."""
+        infos = rows.info.dicts()
+        for k, env in enumerate(rows.env_id.tolist()):
+            why = self._interrupted.pop(env, None)
+            if why is not None:
+                if rows.valid is None:
+                    rows.valid = np.ones(len(infos), dtype=bool)
+                rows.rew[k], rows.valid[k], rows.truncated[k] = 0.0, False, True
+                infos[k]["restarted"] = why
+            elif env in self._cut:
+                self._cut.discard(env)
+                rows.truncated[k] = not rows.terminated[k]
+        rows.info = Info.of(infos)
+
+
+def _check_arguments(num_workers: int | None, step_timeout: float | None, on_error: str) -> None:
     if num_workers is not None and num_workers < 1:
         raise ValueError(f"num_workers must be at least 1 or None, got {num_workers}")
     if step_timeout is not None and not step_timeout > 0:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -35,6 +35,10 @@ _FILE_BYTES = 1 << 36  # the distance between the environments' records in that 
 _ALIGN = 64
 
 
+Place: TypeAlias = tuple[int, np.dtype[Any], tuple[int, ...]]
+"""The offset, dtype and shape of an array."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """The parameters that determine the layout of the shared memory, in every process in the same way."""
@@ -44,8 +48,6 @@ class Plan:
     starts: list[int]
     """Worker ``w`` owns the environments from ``starts[w]`` to ``starts[w + 1] - 1``."""
     mode: AutoresetMode
-    banks: int
-    """The number of banks; each bank has room for one observation of every environment."""
     strict: bool
     """Whether an observation that does not fit the layout is an error; if not, it is sent pickled."""
 
@@ -56,7 +58,7 @@ class Plan:
 
 
 class Places:
-    """The offsets of all arrays in the shared memory: actions, final observations, records and banks of observations.
+    """The offsets of all arrays in the shared memory: actions, final observations, records and observations.
 
     :param plan: the parameters of the layout.
     """
@@ -68,20 +70,19 @@ class Places:
         self._actions = self._rows(self.action, rows)
         self._finals = self._rows(self.obs, rows) if plan.mode is AutoresetMode.SAME_STEP else []
         self._records = self._place((rows, EXTRA_BYTES), np.dtype(np.uint8)), self._place((rows,), np.dtype(np.int64))
-        self._banks = [self._rows(self.obs, rows) for _ in range(plan.banks)]
-        self.bank_bytes = sum(int(np.prod(shape)) * dtype.itemsize for _, dtype, shape in filter(None, self._banks[0]))
+        self._obs = self._rows(self.obs, rows)
 
-    def _rows(self, node: Node, rows: int) -> list[tuple[int, np.dtype[Any], tuple[int, ...]] | None]:
+    def _rows(self, node: Node, rows: int) -> list[Place | None]:
         return [
             self._place((rows, *leaf.shape), leaf.dtype) if isinstance(leaf, Array) else None for leaf in node.leaves()
         ]
 
-    def _place(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any], tuple[int, ...]]:
+    def _place(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Place:
         offset = self.size
         self.size = -(-(offset + int(np.prod(shape)) * dtype.itemsize) // _ALIGN) * _ALIGN
         return offset, dtype, shape
 
-    def views(self, slab: Any) -> Views:
+    def views(self, slab: object) -> Views:
         """Makes the arrays over the memory of a slab."""
         return Views(self, slab)
 
@@ -93,16 +94,12 @@ class Views:
         self._places, self._slab = places, slab
         self.actions = self._arrays(places._actions)  # noqa: SLF001
         self.finals = self._arrays(places._finals)  # noqa: SLF001
-        self.banks = [self._arrays(bank) for bank in places._banks]  # noqa: SLF001
+        self.obs = self._arrays(places._obs)  # noqa: SLF001
         records, self.sizes = (slab.view(*place) for place in places._records)  # noqa: SLF001
         self.records = memoryview(records.reshape(-1))
 
-    def _arrays(self, places: Any, lease: Any = None) -> list[NDArray[Any] | None]:
-        return [place and self._slab.view(*place, lease) for place in places]
-
-    def lend(self, lease: Any) -> list[NDArray[Any] | None]:
-        """Returns arrays over a lent bank; the bank is not overwritten while one of them exists."""
-        return self._arrays(self._places._banks[lease.bank], lease)  # noqa: SLF001
+    def _arrays(self, places: Sequence[Place | None]) -> list[NDArray[Any] | None]:
+        return [place and self._slab.view(*place) for place in places]
 
 
 class Records:

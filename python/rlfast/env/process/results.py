@@ -42,18 +42,15 @@ class StepResults:
         noted = np.flatnonzero(self.notes[ids] & EXTRA).tolist()
         return {k: self.records.read(int(ids[k])) for k in noted}
 
-    def rows(self, ids: Ids, numbers: tuple[Any, ...], banks: NDArray[np.uint8] | None, lease: Any) -> Rows:
+    def rows(self, ids: Ids, numbers: tuple[Any, ...]) -> Rows:
         """Converts the results of the environments ``ids`` into rows.
 
         :param ids: the environments.
         :param numbers: their rewards, ``terminated``, ``truncated``, and the union of the flags of all results.
-        :param banks: the bank of each environment's observation; None for bank 0.
-        :param lease: the lease of the bank that holds the observations of all environments, which are not copied then;
-            None to copy them.
         """
         rew, terminated, truncated, noted = numbers
         extras = self.extras(ids) if noted & EXTRA else {}
-        obs = self.obs(ids, extras, banks, lease)
+        obs = self.obs(ids, extras)
         infos = {k: extra["info"] for k, extra in extras.items() if "info" in extra}
         rows = Rows(ids.copy(), obs, obs, rew, terminated, truncated, Info(len(ids), infos))
         if noted & AGAIN:
@@ -67,16 +64,12 @@ class StepResults:
             rows.rew = _vector_rewards(rew, extras)
         return rows
 
-    def obs(self, ids: Ids, extras: Extras, banks: NDArray[np.uint8] | None = None, lease: Any = None) -> Tree:
-        """Returns the observations of the environments ``ids``, as views of a lent bank or as copies."""
-        if lease is not None:
-            arrays = self.views.lend(lease)
-        elif banks is not None:
-            arrays = self._of_banks(ids, banks)
-        elif len(ids) == len(self.notes):
-            arrays = [view if view is None else view.copy() for view in self.views.banks[0]]
+    def obs(self, ids: Ids, extras: Extras) -> Tree:
+        """Returns copies of the observations of the environments ``ids``."""
+        if len(ids) == len(self.notes):
+            arrays = [view if view is None else view.copy() for view in self.views.obs]
         else:
-            arrays = [view if view is None else view[ids] for view in self.views.banks[0]]
+            arrays = [view if view is None else view[ids] for view in self.views.obs]
         if extras and any("misfit" in extra for extra in extras.values()):
             return self._of_misfits(ids, extras, arrays)
         if self._is_plain:
@@ -102,15 +95,6 @@ class StepResults:
                 stacklevel=7,
             )
         return tree.collate(rows)
-
-    def _of_banks(self, ids: Ids, banks: NDArray[np.uint8]) -> list[NDArray[Any] | None]:
-        arrays = [view if view is None else view[ids] for view in self.views.banks[0]]
-        for bank in np.unique(banks[banks > 0]).tolist():
-            at = np.flatnonzero(banks == bank)
-            for array, view in zip(arrays, self.views.banks[bank], strict=True):
-                if array is not None and view is not None:
-                    array[at] = view[ids[at]]
-        return arrays
 
     def _finals(self, obs: Tree, ids: Ids, again: Ids, extras: Extras) -> Tree:
         """Returns a copy of the observations in which the rows ``again`` have the final observations."""

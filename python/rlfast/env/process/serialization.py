@@ -32,7 +32,7 @@ _PLAIN = (str, int, float, bool, type(None))
 T = TypeVar("T")
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: object) -> bytes:
     """Pickles a value for the parent, which can import the script's classes; falls back to :func:`by_value`."""
     try:
         return pickle.dumps(value, protocol=5)
@@ -40,7 +40,7 @@ def dumps(value: Any) -> bytes:
         return by_value(value)
 
 
-def by_value(value: Any, modules: Iterable[str] = ()) -> bytes:
+def by_value(value: object, modules: Iterable[str] = ()) -> bytes:
     """Pickles a value for a worker, with the script's functions and classes.
 
     :param value: the value.
@@ -207,7 +207,7 @@ def registrations() -> bytes:
     return pickle.dumps((plain, others), protocol=5)
 
 
-def _is_plain(spec: Any) -> bool:
+def _is_plain(spec: object) -> bool:
     return type(spec) is EnvSpec and all(map(_is_data, vars(spec).values()))
 
 
@@ -315,7 +315,7 @@ class Registry(dict[str, EnvSpec]):
             super().__setitem__(name, _read(name, *pickled))
         return super().__getitem__(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 (it would call itself)
 
 

@@ -84,13 +84,13 @@ class Worker:
             task = next_task()
             if task is None:
                 continue
-            env, kind, bank = task
+            env, kind, _ = task
             if env >= 0:
                 try:
                     if kind == STEP:
-                        self.step(env, bank)
+                        self.step(env)
                     else:
-                        self.reset(env, bank)
+                        self.reset(env)
                         self.over[env - self.first] = kind == REPLACE and self.mode is AutoresetMode.NEXT_STEP
                 except BaseException as error:  # an environment may raise anything, sys.exit() included
                     self.fail(env, error)
@@ -99,13 +99,13 @@ class Worker:
             elif env == STOP:
                 return
 
-    def step(self, env: int, bank: int) -> None:
+    def step(self, env: int) -> None:
         """Steps an environment and writes the result."""
         local = env - self.first
         if self.over[local]:
             self.over[local] = False
             obs, info = self.begin(env)
-            return self.answer(env, bank, obs, info, note=ONLY_RESET)
+            return self.answer(env, obs, info, note=ONLY_RESET)
         spilled = self.spilled.pop(env, {}) if self.spilled else {}
         action = spilled[WHOLE] if WHOLE in spilled else self.action.get(self.views.actions, env, spilled)
         obs, reward, terminated, truncated, info = step_result(self.envs[local].step(action))
@@ -122,18 +122,18 @@ class Worker:
                 reward, terminated, truncated, extra = copied((reward, terminated, truncated, extra))
                 self.endpoint.enter(env, RESET)
                 obs, info = self.begin(env)
-                return self.answer(env, bank, obs, info, reward, terminated, truncated, AGAIN, extra)
+                return self.answer(env, obs, info, reward, terminated, truncated, AGAIN, extra)
             self.over[local] = self.mode is AutoresetMode.NEXT_STEP
-        return self.answer(env, bank, obs, info, reward, terminated, truncated)
+        return self.answer(env, obs, info, reward, terminated, truncated)
 
-    def reset(self, env: int, bank: int) -> None:
+    def reset(self, env: int) -> None:
         """Resets an environment and writes the result."""
         request = self.requests.pop(env, {})
         self.over[env - self.first] = False
         if request.get("seed") is not None:
             seed_space(declared(partial(attribute, self.envs[env - self.first]), "action_space"), request["seed"])
         obs, info = self.begin(env, **request)
-        self.answer(env, bank, obs, info)
+        self.answer(env, obs, info)
 
     def begin(self, env: int, **request: Any) -> tuple[Any, dict[str, Any]]:
         """Starts a new episode; returns its first observation and info."""
@@ -142,8 +142,7 @@ class Worker:
     def answer(
         self,
         env: int,
-        bank: int,
-        obs: Any,
+        obs: object,
         info: dict[str, Any],
         reward: Any = 0.0,
         terminated: Any = False,
@@ -154,7 +153,7 @@ class Worker:
         """Writes a result to the shared memory and notifies the parent."""
         spill: dict[int, Any] = {}
         try:
-            self.obs.put(self.views.banks[bank], env, obs, spill)
+            self.obs.put(self.views.obs, env, obs, spill)
         except MisfitError as error:
             if self.strict:
                 raise
@@ -216,11 +215,11 @@ class Worker:
         found = self.do_get_attr(local, name)
         return found(*args, **kwargs) if callable(found) else found
 
-    def do_set_attr(self, local: int, name: str, value: Any) -> None:
+    def do_set_attr(self, local: int, name: str, value: object) -> None:
         """Sets an attribute of the innermost environment."""
         set_attribute(self.envs[local], name, value, innermost=True)
 
-    def do_set_wrapper_attr(self, local: int, name: str, value: Any) -> None:
+    def do_set_wrapper_attr(self, local: int, name: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it."""
         set_attribute(self.envs[local], name, value, innermost=False)
 
@@ -255,13 +254,11 @@ class Worker:
                 env.close()
 
 
-def work(channel: Channel, env_fns: Sequence[EnvFn] | None, endpoint: Callable[[int], Any] | None = None) -> None:
-    """Runs a worker until it ends, in a process or a thread.
+def work(channel: Channel, env_fns: Sequence[EnvFn] | None) -> None:
+    """Runs a worker until it ends.
 
     :param channel: the channel to the parent.
     :param env_fns: the functions that make the environments; None if the parent sends them through the channel.
-    :param endpoint: for a thread, a function that returns the worker's endpoint of the shared memory; None for a
-        process, which maps the shared memory itself.
     """
     envs: list[gym.Env[Any, Any]] = []
     try:
@@ -276,10 +273,7 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, endpoint: Callable[[
         message, files = channel.receive()
         plan, number, over, spins = pickle.loads(message)  # noqa: S301
         records = files.pop()
-        if endpoint is None:
-            place = _core.WorkerEndpoint.attach(files, plan.starts, Places(plan).size, number, spins=spins)
-        else:
-            place = endpoint(number)
+        place = _core.WorkerEndpoint.attach(files, plan.starts, Places(plan).size, number, spins=spins)
         for file in files:
             os.close(file)
         worker = Worker(channel, place, plan, records, first, envs, fns, over)
@@ -320,14 +314,14 @@ def _declared(envs: Sequence[gym.Env[Any, Any]], name: str) -> list[Any]:
     return spaces
 
 
-def _are_equal(one: Any, other: Any) -> bool:
+def _are_equal(one: object, other: object) -> bool:
     try:
         return bool(one == other)
     except Exception:  # a user-defined comparison may raise anything
         return False
 
 
-def _picklable(value: Any) -> Any:
+def _picklable(value: object) -> Any:
     with suppress(Exception):
         dumps(value)
         return value

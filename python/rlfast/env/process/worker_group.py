@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from rlfast.env.errors import EnvFailure
 from rlfast.env.process.channel import Channel, Closed
-from rlfast.env.process.launch import Child, Forked, Served, Spawned, Threaded
+from rlfast.env.process.launch import Child, Forked, Served, Spawned
 from rlfast.env.process.protocol import unnamed_file
 from rlfast.env.process.serialization import RemoteError, by_value, functions_by_value, registrations
 from rlfast.env.process.worker import work
@@ -41,7 +41,6 @@ class WorkerGroup:
         self.files: list[int] = [unnamed_file() for _ in range(count)]
         self.slab: Any = None
         self._calls = 0
-        self._leaving: dict[int, Child] = {}  # threads of removed workers, which may still run
 
     def __len__(self) -> int:
         return len(self.children)
@@ -53,11 +52,8 @@ class WorkerGroup:
     # -- beginning ---------------------------------------------------------------------------------------------------
 
     def start(self, worker: int) -> None:
-        """Starts a worker; it makes its environments after this method has returned.
-
-        :raises EnvFailure: the thread that was this worker still runs.
-        """
-        self._clear(worker)
+        """Starts a worker; it makes its environments after this method has returned."""
+        self.remove(worker)  # what an interrupted start has left
         fns = [self.env_fns[env] for env in self.envs_of(worker)]
         packed = registered = b""
         if self.method in {"spawn", "forkserver"}:
@@ -71,32 +67,9 @@ class WorkerGroup:
                 self.children[worker] = Served(end, _MAIN)
             else:
                 inner = Channel(end.dup())
-                if self.method == "thread":
-                    self.children[worker] = Threaded(lambda: work(inner, fns, self._endpoint))
-                else:
-                    self.children[worker] = Forked(lambda: work(inner, fns))
-                    inner.close()
+                self.children[worker] = Forked(lambda: work(inner, fns))
+                inner.close()
         channel.send(pickle.dumps((self.starts[worker], packed, registered)), on_wait=lambda: self._alive(worker))
-
-    def _clear(self, worker: int) -> None:
-        """Ends what an interrupted start has left, and waits for a thread: two would serve the same requests."""
-        self.remove(worker)
-        if worker not in self._leaving:
-            return
-        self.slab.stop(worker)  # again: abandon() has taken the first request back
-        if not self._leaving[worker].join(_REAP):
-            raise EnvFailure(
-                f"environment {self.starts[worker]} still runs in its thread, which cannot be killed: call reset() "
-                'again, or use context="forkserver"',
-                env_id=self.starts[worker],
-                phase="constructor",
-            )
-        self.slab.abandon(worker)
-        del self._leaving[worker]
-
-    def _endpoint(self, worker: int) -> Any:
-        """Returns the slab's endpoint of a worker thread, which starts before the slab is made."""
-        return self.slab.endpoint(worker, spins=0)
 
     def wait_for_description(self, worker: int, limit: float | None) -> dict[str, Any]:
         """Waits until a worker has made its environments, and returns its description of them.
@@ -127,9 +100,9 @@ class WorkerGroup:
             else:
                 return dict(content)
 
-    def connect(self, worker: int, plan: Any, over: Sequence[bool], spins: int) -> None:
+    def connect(self, worker: int, plan: object, over: Sequence[bool], spins: int) -> None:
         """Connects a worker, which has made its environments, to the shared memory."""
-        files = [*([] if self.method == "thread" else self.slab.files(worker)), self.files[worker]]
+        files = [*self.slab.files(worker), self.files[worker]]
         message = pickle.dumps((plan, worker, list(over), spins))
         self.channel(worker).send(message, files, lambda: self._alive(worker))
 
@@ -145,7 +118,7 @@ class WorkerGroup:
             raise Closed("the worker has ended")
         return channel
 
-    def send(self, worker: int, kind: str, content: Any, on_wait: Callable[[], None] | None = None) -> None:
+    def send(self, worker: int, kind: str, content: object, on_wait: Callable[[], None] | None = None) -> None:
         """Sends a message; the worker reads it before it serves any later request.
 
         :raises Closed: the worker has ended.
@@ -209,15 +182,12 @@ class WorkerGroup:
         return f"was killed by {name}{hint}", status, name
 
     def remove(self, worker: int) -> None:
-        """Kills a worker and releases its resources. A thread cannot be killed: it is asked to stop, and may run on."""
+        """Kills a worker and releases its resources."""
         child, channel = self.children[worker], self.channels[worker]
         if channel is not None:
             channel.close()
         if child is not None:
             child.kill()
-            if child.pid is None and self.slab is not None:
-                self._leaving[worker] = child
-                self.slab.stop(worker)
             child.join(1.0)
             child.release()
         self.children[worker] = self.channels[worker] = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlfast.env.spaces.collation import fitted
 from rlfast.utils.arguments.checks import ArgumentError
@@ -50,7 +50,7 @@ def check_shape(array: NDArray[Any], space: gym.Space[Any], *, batch: bool = Fal
         )
 
 
-def within(array: NDArray[Any], low: Any, high: Any) -> NDArray[Any]:
+def within(array: NDArray[Any], low: ArrayLike, high: ArrayLike) -> NDArray[Any]:
     """Limits numbers to a range as ``np.clip`` does, and much faster if they are few. NaN stays NaN.
 
     :param array: the numbers.

@@ -42,7 +42,7 @@ def lenient_checker(space: Space) -> Checker:
         return object_rows
     kinds, shape = _kinds(space), tuple(space.shape or ())
 
-    def take(actions: Any, ids: NDArray[np.int64]) -> Tree:
+    def take(actions: object, ids: NDArray[np.int64]) -> Tree:
         try:
             array = _as_array(actions)
         except (TypeError, ValueError):  # the actions have different shapes
@@ -65,7 +65,7 @@ def lenient_checker_of_each(spaces: Sequence[Space]) -> Checker:
         the dtype of the environment's space, if that is possible.
     """
 
-    def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
+    def check(actions: object, ids: NDArray[np.int64]) -> Tree:
         rows = object_rows(actions, ids)
         for k, i in enumerate(ids.tolist()):
             row, space = rows[k], spaces[i]
@@ -95,7 +95,7 @@ def checker(space: Space) -> Checker:
     low, high = _bounds(space)
     convert = converter(space)
 
-    def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
+    def check(actions: object, ids: NDArray[np.int64]) -> Tree:
         array = convert(actions, ids)
         if low is None:
             if array.dtype.kind == "f" and np.isnan(array.sum()) and np.isnan(array).any():  # inf - inf is NaN, too
@@ -124,7 +124,7 @@ def converter(space: gym.Space[Any]) -> Callable[[Any, NDArray[np.int64]], NDArr
     kinds = _kinds(space)
     shape = space.shape or ()
 
-    def convert(actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
+    def convert(actions: object, ids: NDArray[np.int64]) -> NDArray[Any]:
         array = _as_array(actions)
         if array.shape != (len(ids), *shape):
             object_rows(array, ids)  # raises if there is not one action for each environment
@@ -157,7 +157,7 @@ def _bounds(space: gym.Space[Any]) -> tuple[Any, Any]:
     return None, None
 
 
-def _as_array(actions: Any) -> NDArray[Any]:
+def _as_array(actions: object) -> NDArray[Any]:
     if isinstance(actions, np.ndarray):
         return actions if actions.dtype != object else np.array(actions.tolist())
     try:
@@ -190,7 +190,7 @@ def object_rows(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
     return object_array(copied(rows))
 
 
-def _raise_outside(array: NDArray[Any], outside: NDArray[np.bool_], ids: NDArray[np.int64], space: Any) -> None:
+def _raise_outside(array: NDArray[Any], outside: NDArray[np.bool_], ids: NDArray[np.int64], space: object) -> None:
     k = int(np.argwhere(outside)[0][0])
     raise ValueError(f"the action {array[k]} for environment {ids[k]} is outside its action space {space}")
 
@@ -221,7 +221,7 @@ def _nested(space: gym.spaces.Dict | gym.spaces.Tuple[Any], check_part: Callable
 
 
 def _any(space: Space) -> Checker:
-    def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
+    def check(actions: object, ids: NDArray[np.int64]) -> Tree:
         rows = object_rows(actions, ids)
         for i, row in zip(ids.tolist(), rows, strict=True):
             if space is not None and not space.contains(row):

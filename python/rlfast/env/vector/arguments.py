@@ -89,7 +89,7 @@ def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> 
     return wait_num or None
 
 
-def as_ids(id: Any, env_num: int) -> NDArray[np.int64]:
+def as_ids(id: object, env_num: int) -> NDArray[np.int64]:
     """Converts environment ids into an array ``(K,)`` of int64; negative ids count from the end.
 
     :param id: an integer, or a sequence of integers.
@@ -110,7 +110,7 @@ def as_ids(id: Any, env_num: int) -> NDArray[np.int64]:
     return ids
 
 
-def as_seeds(seed: Any, ids: NDArray[np.int64]) -> list[int | None]:
+def as_seeds(seed: object, ids: NDArray[np.int64]) -> list[int | None]:
     """Returns one seed for each of the environments ``ids``.
 
     :param seed: None for no seeds; an int ``s`` for the seed ``s + i`` of environment ``i``; or one entry for each

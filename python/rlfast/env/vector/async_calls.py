@@ -32,7 +32,7 @@ class AsyncCalls(GymnasiumProtocol):
     """The arguments of the pending call."""
 
     @abstractmethod
-    def send(self, actions: Any, id: Ids | None = None) -> None: ...
+    def send(self, actions: object, id: Ids | None = None) -> None: ...
 
     @abstractmethod
     def _wait_for(self, ids: NDArray[np.int64]) -> Rows: ...
@@ -46,7 +46,7 @@ class AsyncCalls(GymnasiumProtocol):
     def reset_async(
         self, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> None:
-        """Starts ``reset(seed=seed, options=options)``; :meth:`reset_wait` returns its result.
+        """Checks the arguments of ``reset(seed=seed, options=options)`` and stores them for :meth:`reset_wait`.
 
         :param seed: as for ``reset``.
         :param options: as for ``reset``.
@@ -55,26 +55,19 @@ class AsyncCalls(GymnasiumProtocol):
         """
         self._begin("reset")
         request = self._reset_request(seed, options)
-        ids = self._all if request.ids is None else request.ids
-        seeds, own = as_seeds(request.seeds, ids), self.unwrapped
-        own._at_risk = ids
-        self._backend.begin_reset(ids, seeds, request.options)
+        as_seeds(request.seeds, self._all if request.ids is None else request.ids)
         self._set_pending("reset", request)
-        own._at_risk = None
 
-    def reset_wait(self, timeout: float | None = None) -> tuple[Any, dict[str, Any]]:
-        """Waits for the reset that :meth:`reset_async` started.
+    def reset_wait(self, timeout: float | None = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
+        """Makes the reset whose arguments :meth:`reset_async` stored.
 
-        :param timeout: in seconds; None waits without a limit.
+        :param timeout: accepted for compatibility with Gymnasium and ignored: only steps and calls are limited.
         :return: the same as ``reset``.
         :raises gymnasium.error.NoAsyncCallError: :meth:`reset_async` was not called before.
-        :raises multiprocessing.TimeoutError: the environments did not answer in time.
         """
-        request = self._end("reset")
-        self._await("reset", self.num_envs if request.ids is None else len(request.ids), timeout)
-        return self._reset_result(request)
+        return self._reset_result(self._end("reset"))
 
-    def step_async(self, actions: Any) -> None:
+    def step_async(self, actions: object) -> None:
         """Starts ``step(actions)``; :meth:`step_wait` returns its result.
 
         :param actions: one action for each environment, of the batched action space.
@@ -95,7 +88,7 @@ class AsyncCalls(GymnasiumProtocol):
         """
         self._end("step")
         self._last_obs = None  # until the new ones are known
-        self._await("step", self.num_envs, timeout)
+        self._await_steps(timeout)
         return self._step_result(self._wait_for(self._all))
 
     def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
@@ -134,7 +127,7 @@ class AsyncCalls(GymnasiumProtocol):
             )
         self._idle(())
 
-    def _set_pending(self, what: str, request: Any) -> None:
+    def _set_pending(self, what: str, request: object) -> None:
         own = self.unwrapped
         own._pending_request, own._pending = request, what
 
@@ -148,16 +141,16 @@ class AsyncCalls(GymnasiumProtocol):
         request, own._pending = own._pending_request, None
         return request
 
-    def _await(self, what: str, count: int, timeout: float | None) -> None:
-        """Waits until ``count`` environments have answered; without a ``timeout``, the caller's next call waits."""
+    def _await_steps(self, timeout: float | None) -> None:
+        """Waits until all environments have answered; without a ``timeout``, the caller's next call waits."""
         if timeout is None:
             return
         try:
-            is_ready = self._backend.ready(count, timeout)
+            is_ready = self._backend.ready(self.num_envs, timeout)
         except Exception:
             self.unwrapped._mark_lost()
             self._abandon(self._all)
             raise
         if not is_ready:
             self._abandon(self._all)
-            raise multiprocessing.TimeoutError(f"The call to `{what}_wait` has timed out after {timeout} second(s).")
+            raise multiprocessing.TimeoutError(f"The call to `step_wait` has timed out after {timeout} second(s).")

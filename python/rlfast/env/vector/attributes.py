@@ -43,7 +43,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return self._space("action_space")
 
     @action_space.setter
-    def action_space(self, space: Any) -> None:
+    def action_space(self, space: object) -> None:
         self._set_own("action_space", space)
 
     @property
@@ -52,10 +52,10 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return self._space("observation_space")
 
     @observation_space.setter
-    def observation_space(self, space: Any) -> None:
+    def observation_space(self, space: object) -> None:
         self._set_own("observation_space", space)
 
-    def _set_own(self, name: str, value: Any) -> None:
+    def _set_own(self, name: str, value: object) -> None:
         self._given = {**self._given, name: value}
 
     def _space(self, name: str) -> Any:
@@ -88,7 +88,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return self.get_env_attr("spec") if self.autoreset_mode is None else self._backend.spec
 
     @spec.setter
-    def spec(self, spec: Any) -> None:
+    def spec(self, spec: object) -> None:
         self._set_own("spec", spec)
 
     @property
@@ -104,7 +104,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return {**self._backend.metadata, "autoreset_mode": self.autoreset_mode}
 
     @metadata.setter
-    def metadata(self, metadata: Any) -> None:
+    def metadata(self, metadata: object) -> None:
         self._set_own("metadata", metadata)
 
     @property
@@ -185,7 +185,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         """
         return self._backend.get_attr(key, self._idle(id))
 
-    def set_env_attr(self, key: str, value: Any, id: Ids | None = None) -> None:
+    def set_env_attr(self, key: str, value: object, id: Ids | None = None) -> None:
         """Sets an attribute of the environments to one value; wrappers are skipped.
 
         :param key: the attribute's name.
@@ -220,7 +220,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         """
         return self.call(name)
 
-    def set_attr(self, name: str, values: Any) -> None:
+    def set_attr(self, name: str, values: object) -> None:
         """Sets an attribute of each environment's outermost wrapper that has it, otherwise of the environment.
 
         :param name: the attribute's name.

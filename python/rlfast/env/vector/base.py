@@ -212,10 +212,10 @@ class BaseVectorEnv(AsyncCalls):
         if not isinstance(error, INTERRUPTS):
             self._at_risk = None
 
-    def _must_reset(self, ids: Any) -> None:
+    def _must_reset(self, ids: NDArray[Any]) -> None:
         self._to_reset[ids] = self._some_to_reset = True
 
-    def send(self, actions: Any, id: Ids | None = None) -> None:
+    def send(self, actions: object, id: Ids | None = None) -> None:
         """Starts a step in each of the environments ``id``; :meth:`recv` returns the results.
 
         Environments that are not written in Python accept only actions of their action space, and must be reset before
@@ -275,7 +275,7 @@ class BaseVectorEnv(AsyncCalls):
             self.timeout if timeout is None else timeout,
         )
 
-    def exchange(self, actions: Any, id: Ids | None = None) -> Rows:
+    def exchange(self, actions: object, id: Ids | None = None) -> Rows:
         """Calls :meth:`send` and then :meth:`recv`; some subclasses do both faster than one after the other.
 
         If an environment raises, a reset discards the results of the others.
@@ -354,7 +354,7 @@ class BaseVectorEnv(AsyncCalls):
         obs, info = self.reset_rows(id, **kwargs)
         return _rows_of(obs), tree.object_array(info.dicts())
 
-    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
+    def step(self, action: object, id: Ids | None = None) -> VectorStep:
         """Steps each of the environments ``id``.
 
         In Tianshou's asynchronous mode, the returned rows may belong to environments that earlier calls have stepped:
@@ -391,7 +391,7 @@ class BaseVectorEnv(AsyncCalls):
         )
         return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, tree.object_array(infos)
 
-    def _step_rows(self, action: Any, id: Ids | None = None) -> Rows:
+    def _step_rows(self, action: object, id: Ids | None = None) -> Rows:
         """Steps the environments ``id``, waits for all of them, and returns their rows in the order of ``id``.
 
         If an environment raises, the results of the others are discarded, and all of ``id`` must be reset.

@@ -102,7 +102,7 @@ class GymnasiumProtocol(EnvAttributes):
             self._last_obs = tree.put(self._last_obs, ids, obs)
 
 
-def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
+def _mask(mask: object, num_envs: int) -> NDArray[np.bool_]:
     if not isinstance(mask, np.ndarray):
         raise TypeError(f"`options['reset_mask']` must be a numpy array, got {type(mask)}")
     if mask.shape != (num_envs,):

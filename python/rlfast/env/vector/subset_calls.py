@@ -28,7 +28,7 @@ class SubsetVectorEnv(BaseVectorEnv):
         self._remember(obs, ids)
         return batched(self.single_observation_space, obs), {**info.columns(), "env_id": ids}
 
-    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
+    def step(self, action: object, id: Ids | None = None) -> VectorStep:
         """As :meth:`BaseVectorEnv.step`, but accepts ``id`` in Gymnasium's protocol as well.
 
         :param action: one action for each entry of ``id``; with asynchronous environments, None receives results

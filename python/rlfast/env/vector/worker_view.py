@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Backend, Rows, Tree
 from rlfast.env.backends.info import Info
+from rlfast.env.vector.arguments import Seeds
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
 from rlfast.utils import tree
 
@@ -24,10 +25,10 @@ class Environments(Protocol):
     @property
     def waiting_id(self) -> list[int]: ...
     def get_env_attr(self, key: str, id: NDArray[np.int64]) -> list[Any]: ...
-    def set_env_attr(self, key: str, value: Any, id: NDArray[np.int64]) -> None: ...
-    def send(self, actions: Any, id: NDArray[np.int64]) -> None: ...
+    def set_env_attr(self, key: str, value: object, id: NDArray[np.int64]) -> None: ...
+    def send(self, actions: object, id: NDArray[np.int64]) -> None: ...
     def recv(self, min_ready: int) -> Rows: ...
-    def reset_rows(self, id: NDArray[np.int64], seed: Any, **kwargs: Any) -> tuple[Tree, Info]: ...
+    def reset_rows(self, id: NDArray[np.int64], seed: Seeds, **kwargs: Any) -> tuple[Tree, Info]: ...
 
 
 class WorkerView(EnvWorker):
@@ -55,11 +56,11 @@ class WorkerView(EnvWorker):
         """Returns the environment's attribute ``key``, looked up through its wrappers."""
         return self._envs.get_env_attr(key, self._id)[0]
 
-    def set_env_attr(self, key: str, value: Any) -> None:
+    def set_env_attr(self, key: str, value: object) -> None:
         """Sets the attribute ``key`` of the environment; wrappers are skipped."""
         self._envs.set_env_attr(key, value, self._id)
 
-    def send(self, action: Any, **kwargs: Any) -> None:
+    def send(self, action: object, **kwargs: Any) -> None:
         """Starts a step, or resets the environment if ``action`` is None.
 
         :param action: the action; None for a reset.

@@ -22,7 +22,7 @@ ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
 """``(obs, info)`` of one environment."""
 
 
-def reset_result(result: Any) -> ResetResult:
+def reset_result(result: object) -> ResetResult:
     """Checks what an environment's ``reset`` returned, and converts the info to a dict.
 
     :param result: the returned value.
@@ -34,7 +34,7 @@ def reset_result(result: Any) -> ResetResult:
     return result[0], result[1] if type(result[1]) is dict else dict(result[1])
 
 
-def step_result(result: Any) -> StepResult:
+def step_result(result: object) -> StepResult:
     """Checks what an environment's ``step`` returned, and converts the info to a dict.
 
     :param result: the returned value.
@@ -54,14 +54,14 @@ def step_result(result: Any) -> StepResult:
     return (*answer, info if type(info) is dict else dict(info or {}))
 
 
-def _is_missing(reward: Any) -> bool:
+def _is_missing(reward: object) -> bool:
     if isinstance(reward, np.ndarray | list | tuple):
         array = np.asarray(reward, None if isinstance(reward, np.ndarray) else object)
         return array.dtype == object and None in array.ravel().tolist()
     return reward is None
 
 
-def attribute(env: Any, name: str) -> Any:
+def attribute(env: object, name: str) -> Any:
     """Returns an environment's attribute, looked up through its wrappers.
 
     :param env: the environment.
@@ -75,7 +75,7 @@ def attribute(env: Any, name: str) -> Any:
         raise
 
 
-def set_attribute(env: Any, name: str, value: Any, *, innermost: bool) -> None:
+def set_attribute(env: object, name: str, value: object, *, innermost: bool) -> None:
     """Sets an attribute of the innermost environment, or of the outermost wrapper that has it.
 
     :param env: the environment.
@@ -89,7 +89,7 @@ def set_attribute(env: Any, name: str, value: Any, *, innermost: bool) -> None:
         env.set_wrapper_attr(name, value)
 
 
-def seed_env(env: Any, seed: int | None) -> Any:
+def seed_env(env: gym.Env[Any, Any], seed: int | None) -> Any:
     """Seeds an environment and its action space.
 
     The environment is seeded by its own method ``seed``; one without such a method is reset with the seed.
@@ -103,7 +103,10 @@ def seed_env(env: Any, seed: int | None) -> Any:
         return attribute(env, "seed")(seed)
     except (AttributeError, NotImplementedError):
         pass
-    env.reset(**({} if seed is None else {"seed": seed}))
+    if seed is None:
+        env.reset()
+    else:
+        env.reset(seed=seed)
     return [seed]
 
 
@@ -140,7 +143,7 @@ class EnvWorker(ABC):
         """
 
     @abstractmethod
-    def set_env_attr(self, key: str, value: Any) -> None:
+    def set_env_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the environment; wrappers are skipped.
 
         :param key: the attribute's name.
@@ -148,7 +151,7 @@ class EnvWorker(ABC):
         """
 
     @abstractmethod
-    def send(self, action: Any, **kwargs: Any) -> None:
+    def send(self, action: object, **kwargs: Any) -> None:
         """Starts a step, or a reset if ``action`` is None.
 
         :param action: the action; None for a reset.
@@ -182,7 +185,7 @@ class EnvWorker(ABC):
         self.send(None, **kwargs)
         return self.recv()  # type: ignore[return-value]
 
-    def step(self, action: Any) -> StepResult:
+    def step(self, action: object) -> StepResult:
         """Steps the environment and waits for the result: :meth:`send` followed by :meth:`recv`.
 
         :param action: the action.
@@ -224,7 +227,7 @@ class EnvWorker(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot store its environment's state")
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state that :meth:`get_state` returned.
 
         :param state: the state.
@@ -257,7 +260,53 @@ class EnvWorker(ABC):
         self.close()
 
 
-class DummyEnvWorker(EnvWorker):
+class OneRequest(EnvWorker):
+    """A worker that is asked for one step or reset at a time. Subclasses say how a method of the environment is called.
+
+    :param env_fn: makes the environment.
+    """
+
+    _answer: Any = None
+    """What :meth:`_begin` returned, until :meth:`recv` takes it."""
+
+    @abstractmethod
+    def _begin(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Starts a call of a method of the environment."""
+
+    def _end(self, answer: Any) -> Any:
+        """Waits for the result of a call that :meth:`_begin` started."""
+        return answer
+
+    def send(self, action: object, **kwargs: Any) -> None:
+        """Starts a step, or a reset if ``action`` is None.
+
+        :param action: the action; None for a reset.
+        :param kwargs: the arguments of a reset; its ``seed`` also seeds the action space.
+        :raises RuntimeError: the previous result has not been received.
+        """
+        if self._answer is not None:
+            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
+        if action is not None:
+            self._answer = self._begin("step", action)
+            return
+        if kwargs.get("seed") is not None:
+            seed_space(self.action_space, kwargs["seed"])
+        self._answer = self._begin("reset", **kwargs)
+
+    def recv(self) -> StepResult | ResetResult:
+        """Waits for the result of the last :meth:`send` and returns it.
+
+        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
+        :raises RuntimeError: no step or reset was sent.
+        """
+        answer, self._answer = self._answer, None
+        if answer is None:
+            raise RuntimeError("recv() without an answer to wait for: call send() first")
+        result: StepResult | ResetResult = self._end(answer)
+        return result
+
+
+class DummyEnvWorker(OneRequest):
     """A worker whose environment runs in this process: :meth:`send` makes the step or reset before it returns.
 
     :param env_fn: makes the environment.
@@ -265,7 +314,6 @@ class DummyEnvWorker(EnvWorker):
 
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self.env = env_fn()
-        self._result: StepResult | ResetResult | None = None
         super().__init__(env_fn)
 
     def get_env_attr(self, key: str) -> Any:
@@ -284,11 +332,11 @@ class DummyEnvWorker(EnvWorker):
         found = self.get_env_attr(key)
         return found(*args, **kwargs) if callable(found) else found
 
-    def set_env_attr(self, key: str, value: Any) -> None:
+    def set_env_attr(self, key: str, value: object) -> None:
         """As :meth:`EnvWorker.set_env_attr`."""
         set_attribute(self.env, key, value, innermost=True)
 
-    def set_wrapper_attr(self, key: str, value: Any) -> None:
+    def set_wrapper_attr(self, key: str, value: object) -> None:
         """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
 
         :param key: the attribute's name.
@@ -296,36 +344,12 @@ class DummyEnvWorker(EnvWorker):
         """
         set_attribute(self.env, key, value, innermost=False)
 
-    def send(self, action: Any, **kwargs: Any) -> None:
-        """Steps the environment, or resets it if ``action`` is None.
-
-        :param action: the action; None for a reset.
-        :param kwargs: the arguments of a reset; its ``seed`` also seeds the action space.
-        :raises RuntimeError: the previous result has not been received.
-        """
-        if self._result is not None:
-            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
-        if action is None:
-            if kwargs.get("seed") is not None:
-                seed_space(self.action_space, kwargs["seed"])
-            self._result = self.env.reset(**kwargs)
-        else:
-            self._result = self.env.step(action)
-
-    def recv(self) -> StepResult | ResetResult:
-        """Returns the result of the last :meth:`send`.
-
-        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
-        :raises RuntimeError: no step or reset was sent.
-        """
-        result, self._result = self._result, None
-        if result is None:
-            raise RuntimeError("recv() without an answer to wait for: call send() first")
-        return result
+    def _begin(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.env, name)(*args, **kwargs)
 
     def discard(self) -> bool:
         """As :meth:`EnvWorker.discard`."""
-        self._result = None
+        self._answer = None
         return True
 
     @staticmethod
@@ -352,9 +376,9 @@ class DummyEnvWorker(EnvWorker):
         """As :meth:`EnvWorker.get_state`."""
         return capture(self.env)
 
-    def set_state(self, state: Any) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         """As :meth:`EnvWorker.set_state`; a result that has not been received is discarded."""
-        self._result = None
+        self._answer = None
         restore(self.env, state)
 
     def render(self, **kwargs: Any) -> Any:

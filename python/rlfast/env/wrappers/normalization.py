@@ -40,7 +40,7 @@ class VectorEnvNormObs(VectorEnvWrapper):
     >>> envs.close()
     """
 
-    def __init__(self, venv: Any, update_obs_rms: bool = True) -> None:
+    def __init__(self, venv: object, update_obs_rms: bool = True) -> None:
         super().__init__(venv)
         space: Any = self.venv.single_observation_space
         if space is not None and not isinstance(space, ARRAY_SPACES):

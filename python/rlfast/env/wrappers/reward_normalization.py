@@ -49,7 +49,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
 
     def __init__(
         self,
-        venv: Any,
+        venv: object,
         gamma: float = 0.99,
         update_return_rms: bool = True,
         *,
@@ -108,7 +108,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
         self._start_returns(ids[rows.done if rows.valid is None else rows.done | ~rows.valid])
         return replace(rows, rew=self._scaled(rew), returns=returns)
 
-    def _start_returns(self, ids: Any) -> None:
+    def _start_returns(self, ids: NDArray[Any] | slice) -> None:
         self._sums[ids] = self._discounted[ids] = 0
 
     def _scaled(self, rew: NDArray[Any]) -> NDArray[np.float64]:

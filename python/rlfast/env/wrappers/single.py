@@ -42,7 +42,7 @@ class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         shares = [np.linspace(0, 1, count)[:, None] for count in counts]
         self.mesh = [at_shares(space, share)[:, i] for i, share in enumerate(shares)]
 
-    def action(self, act: Any) -> NDArray[Any]:
+    def action(self, act: object) -> NDArray[Any]:
         """Converts a discrete action into a continuous one.
 
         :param act: integers ``(..., A)``.
@@ -73,7 +73,7 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # the strides of the dimensions, last dimension first
         self.action_space = gym.spaces.Discrete(count)
 
-    def action(self, act: Any) -> NDArray[Any]:
+    def action(self, act: object) -> NDArray[Any]:
         """Converts the number of a combination into the combination.
 
         :param act: integers ``(...)``.
@@ -98,7 +98,7 @@ class TruncatedAsTerminated(gym.Wrapper[Any, Any, Any, Any]):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return self.env.get_wrapper_attr(name)
 
-    def step(self, act: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, act: object) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment, and sets ``terminated`` if ``truncated`` is set.
 
         :param act: the action.

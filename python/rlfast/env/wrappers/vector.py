@@ -31,7 +31,7 @@ class VectorEnvWrapper(SubsetVectorEnv):
     _last_obs = None
     _adapted: tuple[BaseVectorEnv, BaseVectorEnv] | None = None
 
-    def __init__(self, venv: Any) -> None:  # does not call super().__init__: a wrapper has no backend
+    def __init__(self, venv: object) -> None:  # does not call super().__init__: a wrapper has no backend
         self.venv: BaseVectorEnv = venv if isinstance(venv, BaseVectorEnv) else as_vector_env(venv)
 
     @property
@@ -62,7 +62,7 @@ class VectorEnvWrapper(SubsetVectorEnv):
         return self._given.get("spec") or self.venv.spec
 
     @spec.setter
-    def spec(self, spec: Any) -> None:
+    def spec(self, spec: object) -> None:
         self._set_own("spec", spec)
 
     def _space(self, name: str) -> Any:
@@ -73,7 +73,7 @@ class VectorEnvWrapper(SubsetVectorEnv):
         """As :meth:`BaseVectorEnv.get_env_attr`."""
         return self.venv.get_env_attr(key, id)
 
-    def set_env_attr(self, key: str, value: Any, id: Ids | None = None) -> None:
+    def set_env_attr(self, key: str, value: object, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.set_env_attr`."""
         self.venv.set_env_attr(key, value, id)
 
@@ -83,7 +83,7 @@ class VectorEnvWrapper(SubsetVectorEnv):
         """As :meth:`BaseVectorEnv.reset_rows`."""
         return self._inner.reset_rows(id, seed, options, **more)
 
-    def send(self, actions: Any, id: Ids | None = None) -> None:
+    def send(self, actions: object, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`."""
         self._inner.send(actions, id)
 
@@ -111,7 +111,7 @@ class VectorEnvWrapper(SubsetVectorEnv):
         """As :meth:`BaseVectorEnv.call`."""
         return self.venv.call(name, *args, **kwargs)
 
-    def set_attr(self, name: str, values: Any) -> None:
+    def set_attr(self, name: str, values: object) -> None:
         """As :meth:`BaseVectorEnv.set_attr`."""
         self.venv.set_attr(name, values)
 
