@@ -11,7 +11,7 @@ from property.engine import Engine
 from property.programs import random_program
 from property.runner import failure
 from rlfast.data import CachedReplayBuffer, NStep, ReplayBuffer, Sequence
-from rlfast.data.buffer.store import output_arrays
+from rlfast.data.buffer.store import reading
 from rlfast.data.buffer.store.store import Store
 
 
@@ -175,23 +175,19 @@ def set_batch_forgets_priorities(patch):
 
 
 def arrays_to_be_filled_are_put_aside(patch):
-    patch(output_arrays, "fillable", lambda store, out: {})
+    patch(reading, "fillable", lambda store, out: {})
 
 
 def weights_to_be_filled_are_not(patch):
-    patch(
-        output_arrays,
-        "fill_weight",
-        lambda fields, given: fields.update({key: given[key] for key in {"weight"} & {*given}}),
-    )
+    patch(reading.np, "copyto", lambda to, values: None)
 
 
 def arrays_that_do_not_fit_are_replaced(patch):
     def fitting(store, out):
         return {key: array for key, array in fillable(store, out).items() if array.shape[1:] != (9, 9)}
 
-    fillable = output_arrays.fillable
-    patch(output_arrays, "fillable", fitting)
+    fillable = reading.fillable
+    patch(reading, "fillable", fitting)
 
 
 def steps_lead_where_their_first_row_led(patch):

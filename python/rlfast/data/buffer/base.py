@@ -19,16 +19,15 @@ from rlfast.data.buffer.options.config import Config, ignore_unknown
 from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import Unit
-from rlfast.data.buffer.store import output_arrays, reading, sampling, writing
+from rlfast.data.buffer.store import priorities, reading, writing
 from rlfast.data.buffer.store.column_batch import ColumnBatch
 from rlfast.data.buffer.store.priorities import PriorityMethods
-from rlfast.data.buffer.store.row_range import RowRange
+from rlfast.data.buffer.store.row_range import IndexLike, RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
-IndexLike = int | slice | list[int] | NDArray[Any]
 _DERIVED = frozenset(
     {
         "_core",
@@ -291,7 +290,7 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
             batch_size = 0 if self._none_is_all or not len(self) else len(self)
         return reading.draw(self._rows, batch_size) if batch_size >= 0 else np.array([], np.int64)
 
-    def sample(self, batch_size: int | None, out: output_arrays.Out | None = None) -> tuple[Batch, Index]:
+    def sample(self, batch_size: int | None, out: reading.Out | None = None) -> tuple[Batch, Index]:
         """Draws rows and reads them.
 
         :param batch_size: see :meth:`sample_indices`.
@@ -309,8 +308,9 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
                 pass
             else:
                 return drawn
-        makes_rows = type(self).__getitem__ is not ReplayBuffer.__getitem__
-        return self._core.hold(partial(sampling.sample, self, batch_size, out, makes_rows=makes_rows))
+        cls = type(self)
+        maker = None if cls.__getitem__ is ReplayBuffer.__getitem__ else f"{cls.__name__}.__getitem__"
+        return self._core.hold(partial(reading.sample, self, batch_size, out, maker))
 
     def __getitem__(self, index: IndexLike) -> Batch:
         """Returns rows as a batch of new arrays.
@@ -320,7 +320,8 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
             fields (``buffer[0].info.env_id``) are NumPy's scalars.
         :raises IndexError: if a row is out of range, or ``index`` is not an index.
         """
-        return reading.batch(self._rows, index)
+        rows = self._rows
+        return rows.read(rows.direct, reading.batch, index)
 
     def _joined(self, index: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
         """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of the rows ``later``.
@@ -332,6 +333,10 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
         batch, others = self[index], self[later]
         batch.update({name: others[name] for name in names} | given)
         return batch
+
+    def _weights(self, index: Index) -> NDArray[np.float64]:
+        """Returns the importance weights of rows, as batches have them."""
+        return priorities.weights(self._rows, self._rows.resolve(index))
 
     def get(self, index: IndexLike, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
         """Returns one field of rows, with frame stacks.

@@ -48,6 +48,9 @@ class Readable(Protocol):
     ) -> Batch:
         """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of other rows."""
 
+    def _weights(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the importance weights of rows, as batches have them."""
+
 
 _OF_LAST_ROW = ("obs_next", "terminated", "truncated", "done")
 """The fields of an n-step transition that are those of its last row."""
@@ -133,7 +136,7 @@ class Sequence:
         rows, mask = buffer.window(indices, self.burn_in, self.length)
         batch = buffer[rows]
         if "weight" in batch:
-            batch.weight = buffer[indices].weight  # one for each sequence, that of the drawn row
+            batch.weight = buffer._weights(indices)  # one for each sequence, that of the drawn row
         batch.mask = mask
         batch.loss_mask = mask & (np.arange(mask.shape[1]) >= self.burn_in)
         return batch

@@ -77,14 +77,8 @@ class EpisodeMethods(HasRows):
         rows = self._rows
         if n_step < 1:
             raise ValueError(f"n_step must be at least 1, got {n_step}")
-        relabel, core = rows.config.relabel, rows.core
         stored = "rew" not in rows.store.assigned
-        if stored and relabel is None and rows.whole and type(indices) is np.ndarray and indices.dtype == np.int64:
-            try:
-                return core.nstep(indices, n_step, gamma)
-            except IndexError:
-                pass
-        return core.hold(partial(_nstep, rows, indices, n_step, gamma, stored=stored))
+        return rows.read(stored and rows.config.relabel is None, _nstep, indices, n_step, gamma)
 
     def window(self, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
         """Returns for each row the ``before`` rows before it in its episode and the ``length`` rows from it on.
@@ -95,7 +89,7 @@ class EpisodeMethods(HasRows):
         :return: rows and a mask, ``[B, before + length]``. Where the mask is False, the episode has no such row, and
             its nearest row is repeated.
         """
-        return self._core.hold(partial(_window, self._rows, indices, before, length))
+        return self._rows.read(False, _window, indices, before, length)
 
     @property
     def subbuffer_edges(self) -> NDArray[np.int64]:
@@ -177,10 +171,10 @@ def _close(core: Replay, rings: Iterable[int]) -> None:
 
 
 def _nstep(
-    rows: RowRange, indices: Index, n_step: int, gamma: float, *, stored: bool
+    rows: RowRange, here: Index, n_step: int, gamma: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
-    core, here = rows.core, rows.resolve(indices)
-    if stored and (rows.config.relabel is None or core.goals(here) is None):
+    core = rows.core
+    if "rew" not in rows.store.assigned and (rows.config.relabel is None or core.goals(here) is None):
         reward_sum, discount, last = core.nstep(here, n_step, gamma)
         return reward_sum, discount, rows.outside(last)
     unrolled, count = core.unroll(here, n_step)
@@ -201,7 +195,6 @@ def _rewards(rows: RowRange, unrolled: Index) -> NDArray[np.float64]:
     return rewards
 
 
-def _window(rows: RowRange, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
-    here = rows.resolve(indices)
+def _window(rows: RowRange, here: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
     around, mask = rows.core.window(here, before, length)
     return rows.outside(with_goals(rows.core, here, around)), mask
