@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
-from rlfast.data.safe_pickle import dumps, loads
+from rlfast.data.formats.hdf5 import from_hdf5, require_h5py, to_hdf5
+from rlfast.data.formats.safe_pickle import dumps, loads
 
 h5py = pytest.importorskip("h5py")
 TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")

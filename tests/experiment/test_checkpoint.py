@@ -512,7 +512,7 @@ def test_the_old_checkpoint_is_replaced_as_a_whole(folders, saved, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
 
-    for where in ("rlfast.experiment.checkpoint._write", "rlfast.data.buffer.io.snapshot.save"):
+    for where in ("rlfast.experiment.checkpoint._write", "rlfast.data.formats.snapshot.save"):
         with monkeypatch.context() as patch:
             patch.setattr(where, full)
             with pytest.raises(OSError, match="No space left"):
@@ -644,7 +644,7 @@ def test_a_disk_without_room_for_a_folder(folders, saved, monkeypatch):
         with pytest.raises(OSError, match="No space left"):
             save_checkpoint(saved, trainer)
     with monkeypatch.context() as patch:
-        patch.setattr("rlfast.data.buffer.io.snapshot.save", full)
+        patch.setattr("rlfast.data.formats.snapshot.save", full)
         with pytest.raises(OSError, match="No space left"):
             save_checkpoint(saved, trainer)
     assert names_in(folders) == ["checkpoint", "resumed", "stopped", "straight"]

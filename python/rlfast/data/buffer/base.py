@@ -14,7 +14,7 @@ from rlfast._core import SchemaMismatch
 from rlfast.compat.buffers import TianshouView
 from rlfast.data._leaves import dotted
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer.io.files import FileMethods
+from rlfast.data.buffer.files import FileMethods
 from rlfast.data.buffer.options.config import Config, ignore_unknown
 from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
@@ -118,7 +118,6 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
     """
 
     _none_is_all: ClassVar[bool] = False  # whether sample_indices(None) returns all rows, as Tianshou's managers do
-    _is_manager: ClassVar[bool] = False
     _sampler_kind: ClassVar[type] = object  # the class of the sampler that a file for this class must have
     _adds: ClassVar[bool] = True  # whether rows are added, and read after a draw, by the methods of this class:
     _reads: ClassVar[bool] = True  # then the engine does several of their steps in one call

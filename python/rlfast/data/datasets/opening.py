@@ -7,15 +7,13 @@ from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.io.hdf5 import is_of_several_rings
-from rlfast.data.buffer.io.minari import require_minari
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.datasets.buffers import BufferSource
-from rlfast.data.datasets.d4rl import D4rlSource, is_d4rl
-from rlfast.data.datasets.minari import MinariSource
-from rlfast.data.datasets.tianshou import TianshouSource
-from rlfast.data.datasets.unplugged import UnpluggedSource, is_shard
-from rlfast.data.hdf5 import check_links, open_hdf5
+from rlfast.data.formats.d4rl import D4rlSource, is_d4rl
+from rlfast.data.formats.hdf5 import check_links, open_hdf5
+from rlfast.data.formats.minari import MinariSource, require_minari
+from rlfast.data.formats.rl_unplugged import UnpluggedSource, is_shard
+from rlfast.data.formats.tianshou import TianshouSource, is_of_several_rings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

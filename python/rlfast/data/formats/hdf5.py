@@ -2,8 +2,8 @@
 
 A dict is stored as a group; a ``Batch`` as a group with the attribute ``__data_type__``; a number as an attribute; an
 array or a tensor as a dataset; and any other object as a pickle in a dataset of bytes. Reading a file runs no code in
-it: pickles may hold only plain data (see :mod:`rlfast.data.safe_pickle`), links are refused, and a dataset may not
-claim a size that the file does not have.
+it: pickles may hold only plain data (see :mod:`rlfast.data.formats.safe_pickle`), links are refused, and a dataset may
+not claim a size that the file does not have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from rlfast.data.batch.batch import Batch, parse, wrap
 from rlfast.data.batch.values import to_tensor
-from rlfast.data.safe_pickle import Global, dumps, loads
+from rlfast.data.formats.safe_pickle import Global, dumps, loads
 from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.tree import as_host, is_tensor
 

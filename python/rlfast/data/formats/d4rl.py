@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.datasets.parts import Part, Source, Writer, ranges, rows_at_once
-from rlfast.data.hdf5 import check_dataset, create_hdf5, member, open_hdf5
+from rlfast.data.formats.hdf5 import check_dataset, create_hdf5, member, open_hdf5
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
