@@ -57,7 +57,7 @@ class MinariSource(Source):
             if not length:
                 continue
             cut_off(fields)
-            for place in ranges(length, rows_at_once(tree.take(fields, slice(1)))):
+            for place in ranges(length, rows_at_once(fields)):
                 yield tree.take(fields, place)
 
 

@@ -383,20 +383,16 @@ class TianshouSource(Source):
         for ring in self._rings:
             read = 0
             for slots in ring.slots():
-                for inner in ranges(slots.stop - slots.start, self._step(columns)):
+                for inner in ranges(slots.stop - slots.start, rows_at_once(columns)):
                     place = slice(slots.start + inner.start, slots.start + inner.stop)
                     with _naming_file(self._path):
-                        part = {name: _taken(column, place) for name, column in columns.items()}
+                        part = _taken(columns, place)
                         read += len(part["rew"])
                         if read == ring.size:
                             cut_off(part)
                         if following and "obs_next" not in part:
                             part["obs_next"] = self._following(part, place, ring)
                     yield part
-
-    @staticmethod
-    def _step(columns: dict[str, Any]) -> int:
-        return rows_at_once({name: np.empty((1, *c.shape[1:]), c.dtype) for name, c in _flat(columns)})
 
     def _following(self, part: Part, place: slice, ring: _Ring) -> Any:
         """Returns the next rows' observations; at ends of episodes those that were kept, or the rows' own."""
@@ -412,10 +408,6 @@ class TianshouSource(Source):
             obs_next = tree.map_leaves(lambda to, value, at=row: _with(to, at, value), obs_next, own)
         return obs_next
 
-    def close(self) -> None:
-        """Closes the files."""
-        self._file.close()
-
 
 def _with(column: NDArray[Any], row: int, value: NDArray[Any]) -> NDArray[Any]:
     column[row] = value[0]
@@ -428,14 +420,6 @@ def _taken(column: Any, place: slice) -> Any:
     return column[place]
 
 
-def _flat(columns: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, column in columns.items():
-        if isinstance(column, dict):
-            yield from _flat(column, f"{above}{key}/")
-        else:
-            yield above + key, column
-
-
 class TianshouWriter(Writer):
     """A file that holds a buffer of one ring.
 
@@ -446,7 +430,6 @@ class TianshouWriter(Writer):
 
     def __init__(self, path: Path, length: int, stack_num: int = 1) -> None:
         super().__init__(path, length, stack_num)
-        self._rows = 0
         ring = {"last_index": np.array([length - 1]), "_index": 0, "_size": length}
         episode = {"_ep_rew": 0.0, "_ep_len": 0, "_ep_idx": 0}
         self._file = create_hdf5(path)
@@ -468,15 +451,5 @@ class TianshouWriter(Writer):
                 continue
             if column.dtype.hasobject or column.dtype.kind not in "biufcSV":
                 raise ValueError(f"{group.name}/{name} holds Python objects or text, which snapshots alone can hold")
-            if name not in group:
-                group.create_dataset(name, (self.length, *column.shape[1:]), column.dtype)
+            if self._append(group, name, column):
                 group[name].attrs["__data_type__"] = "ndarray"
-            group[name][self._rows : self._rows + len(column)] = column
-
-    def finish(self) -> None:
-        """Completes the dataset, and closes its files."""
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Closes the files of a dataset that will not be completed."""
-        self._file.close()
