@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.batch.fields import set_fields
+from rlfast.data.batch.parsing import set_fields
 
 Ids = NDArray[np.int64]
 StepFunction: TypeAlias = Callable[[Any, Any], None]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.batch.fields import set_fields
+from rlfast.data.batch.parsing import set_fields
 from rlfast.utils import tree
 
 Ids: TypeAlias = NDArray[np.int64]
