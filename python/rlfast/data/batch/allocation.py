@@ -8,7 +8,7 @@ from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.operations import blank
 
 
-def create_value(inst: Any, size: int, stack: bool = True) -> Any:
+def create_value(inst: object, size: int, stack: bool = True) -> Any:
     """Allocates ``size`` values with the dtypes and shapes of an example: zeros, or None for objects.
 
     :param inst: the example: a number, an array, a tensor, or a ``Batch`` or dict of them.

@@ -77,7 +77,7 @@ class Batch(BatchBase):
             **kwargs: Any,
         ) -> None: ...
 
-    def _init(self, batch_dict: Any = None, copy: bool = False, **kwargs: Any) -> None:
+    def _init(self, batch_dict: object = None, copy: bool = False, **kwargs: Any) -> None:
         """Does what the native ``__init__`` does not: it handles only numbers, arrays and empty dicts by name."""
         if copy:
             batch_dict, kwargs = deepcopy((batch_dict, kwargs))
@@ -101,7 +101,7 @@ class Batch(BatchBase):
 
     # -- a dict --------------------------------------------------------------------------------------------------------
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         self.__dict__[key] = _parse(value, type(self), key)
 
     def __getattr__(self, key: str) -> Any:
@@ -129,7 +129,7 @@ class Batch(BatchBase):
         """Returns the pairs of name and value."""
         return self.__dict__.items()
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """Returns the value of a field.
 
         :param key: the name.
@@ -203,8 +203,8 @@ class Batch(BatchBase):
     @overload
     def __getitem__(self, index: str) -> Any: ...
     @overload
-    def __getitem__(self, index: Any) -> Batch: ...
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Batch: ...
+    def __getitem__(self, index: object) -> Any:
         """Returns a field by its name, or a ``Batch`` of the rows at ``index`` of every field.
 
         :param index: a name, or any index that NumPy takes. Empty nested batches stay empty.
@@ -413,7 +413,7 @@ class Batch(BatchBase):
         return self
 
     @staticmethod
-    def empty(batch: TBatch, index: Any = None) -> TBatch:
+    def empty(batch: TBatch, index: object = None) -> TBatch:
         """Returns a deep copy in which rows are set to 0 (None for objects).
 
         :param batch: the batch to copy.
@@ -467,7 +467,7 @@ class Batch(BatchBase):
     def __truediv__(self, value: float) -> Self:
         return deepcopy(self).__itruediv__(value)
 
-    def _scaled(self, operation: Callable[[Any, Any], Any], value: Any, verb: str) -> Self:
+    def _scaled(self, operation: Callable[[Any, Any], Any], value: object, verb: str) -> Self:
         if not is_number(value):
             raise AssertionError(f"a Batch can only be {verb} by a number, got {type(value).__name__}")
         return self._inplace(operation, lambda _: value)
@@ -542,7 +542,7 @@ class Batch(BatchBase):
         )
 
     def set_array_at_key(
-        self, arr: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+        self, arr: NDArray[Any], key: str, index: object = None, default_value: float | None = None
     ) -> None:
         """Sets a field, or some of its rows.
 
@@ -631,7 +631,7 @@ def wrap(fields: dict[str, Any]) -> Batch:
     return batch
 
 
-def wrap_nested(value: Any) -> Any:
+def wrap_nested(value: object) -> Any:
     """A ``Batch`` of nested dicts; anything else as it is."""
     if not isinstance(value, dict):
         return value
@@ -642,12 +642,12 @@ def wrap_nested(value: Any) -> Any:
 _NOTHING = Batch()
 
 
-def parse(value: Any) -> Any:
+def parse(value: object) -> Any:
     """Converts a value as assignment to a field does: to an array, a tensor, a ``Batch``, or the object itself."""
     return _parse(value, Batch)
 
 
-def _check_rows(batch: Batch, value: Any) -> None:
+def _check_rows(batch: Batch, value: object) -> None:
     """Raises ValueError if ``value`` has a field that ``batch`` lacks, or a ``Batch`` where it has an array."""
     if not isinstance(value, Batch):
         raise ValueError(f"rows of a Batch are set to a Batch or a dict, got {type(value).__name__}")
@@ -661,7 +661,7 @@ def _check_rows(batch: Batch, value: Any) -> None:
             raise ValueError(f"field {key!r} is an array, and the value has a Batch for it")
 
 
-def _set_rows(batch: Batch, index: Any, rows: Batch) -> None:
+def _set_rows(batch: Batch, index: object, rows: Batch) -> None:
     given = rows.__dict__
     for key, field in batch.__dict__.items():
         if isinstance(field, Batch):

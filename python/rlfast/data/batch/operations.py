@@ -56,7 +56,7 @@ def stack(batches: Iterable[Any], kind: type[BatchBase], axis: int = 0, head: An
     return _stack_fields(given, axis, kind)
 
 
-def blank(inst: Any, size: int, stack: bool = True) -> Any:
+def blank(inst: object, size: int, stack: bool = True) -> Any:
     """Allocates ``size`` values with the dtype and the shape of an example: zeros, or None for objects.
 
     :param inst: the example.

@@ -27,7 +27,7 @@ def made(cls: type[B], fields: dict[str, Any]) -> B:
     return new
 
 
-def parse(value: Any, cls: type[BatchBase], key: str = "") -> Any:
+def parse(value: object, cls: type[BatchBase], key: str = "") -> Any:
     """Converts a value as assignment to a field does: to an array, a tensor, an instance of ``cls``, or the object.
 
     A tuple or a list of tensors under the ``key`` "state" is a policy's hidden state and is kept as it is, also within
@@ -60,11 +60,11 @@ def parse_fields(fields: dict[str, Any], cls: type[BatchBase], within: str = "")
     return {key: parse(value, cls, _STATE if within == _STATE else key) for key, value in fields.items()}
 
 
-def _is_hidden(value: Any) -> bool:
+def _is_hidden(value: object) -> bool:
     return (isinstance(value, tuple) or (isinstance(value, list) and any(map(is_tensor, value)))) and _has_rows(value)
 
 
-def _has_rows(tree: Any) -> bool:
+def _has_rows(tree: object) -> bool:
     """Whether all leaves are arrays or tensors with at least one axis, and there are any."""
     if isinstance(tree, BatchBase):
         return all(map(_has_rows, tree.__dict__.values()))
@@ -73,7 +73,7 @@ def _has_rows(tree: Any) -> bool:
     return (is_tensor(tree) or isinstance(tree, np.ndarray)) and tree.ndim > 0
 
 
-def restore(value: Any, cls: type[BatchBase]) -> Any:
+def restore(value: object, cls: type[BatchBase]) -> Any:
     """Restores a field from pickled or copied state: dicts become nested batches, NumPy scalars become arrays."""
     if isinstance(value, dict):
         return made(cls, {key: restore(entry, cls) for key, entry in value.items()})

@@ -193,7 +193,7 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
         except KeyError:
             raise AttributeError(f"{type(self).__name__!r} has no attribute or stored field {key!r}") from None
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         assert key not in self._reserved_keys, f"key '{key}' is reserved and cannot be assigned"
         if key == "maxsize" and value != self.__dict__.get(key, value):
             raise AttributeError("maxsize is fixed: make a buffer of another size, and update it with this one")
@@ -244,7 +244,9 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
         added = self._add(batch, rows.ring if buffer_ids is None else [rows.ring])
         return added if rows.whole else rows.outside_added(added)
 
-    def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
+    def append(
+        self, *, obs: object, act: object, rew: object, terminated: object, truncated: object, obs_next: object = None
+    ) -> int:
         """Appends a row by keywords, without a ``Batch``, which is the fastest way. The buffer must have one ring.
 
         :param obs: observation.
@@ -337,7 +339,7 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
         """Returns the importance weights of rows, as batches have them."""
         return priorities.weights(self._rows, self._rows.resolve(index))
 
-    def get(self, index: IndexLike, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+    def get(self, index: IndexLike, key: str, default_value: object = None, stack_num: int | None = None) -> Any:
         """Returns one field of rows, with frame stacks.
 
         :param index: one row or many, as for ``buffer[index]``.

@@ -36,7 +36,7 @@ class FileMethods(EpisodeMethods):
 
     @classmethod
     def load(
-        cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: Any = None
+        cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: object = None
     ) -> Self:
         """Returns the buffer from a file of :meth:`save`, with the same rows, priorities and random streams.
 
@@ -75,7 +75,7 @@ class FileMethods(EpisodeMethods):
         snapshot.flush(self)
 
     @classmethod
-    def open(cls, folder: PathType, *, compute_reward_fn: Any = None) -> Self:
+    def open(cls, folder: PathType, *, compute_reward_fn: object = None) -> Self:
         """Returns the buffer that :meth:`flush` kept in a folder, and goes on with it.
 
         It has every row that was added before the last flush, and not those that were added later: a warning says how
@@ -135,7 +135,7 @@ class FileMethods(EpisodeMethods):
         return buffer
 
     @classmethod
-    def from_minari(cls, dataset: Any, size: int | None = None, **options: Any) -> Self:
+    def from_minari(cls, dataset: object, size: int | None = None, **options: Any) -> Self:
         """Returns a buffer with all episodes of a Minari dataset, in their order.
 
         ``info`` is the info of each step, and ``first_info``, in an episode's first row, that of its reset. Tuples

@@ -117,7 +117,7 @@ class Collector:
         names = ("reset", "reset_env", "_collect", "run_on_step_hook", "run_on_episode_done")
         cls._overridden = frozenset(name for name in names if getattr(cls, name) is not getattr(Collector, name))
 
-    def __class_getitem__(cls, _: Any) -> type[Self]:
+    def __class_getitem__(cls, _: object) -> type[Self]:
         """Accept ``Collector[CollectStats]``, as scripts for later versions of Tianshou spell it."""
         return cls
 
@@ -173,7 +173,7 @@ class Collector:
         return self._env
 
     @env.setter
-    def env(self, env: Any) -> None:
+    def env(self, env: object) -> None:
         self._envs = checks.as_vector(env)
         self._env = self._envs if checks.is_single(env) else env
         self.env_num = len(self._envs)
@@ -530,11 +530,11 @@ class Collector:
             raise NotNativeError("there are hidden states")
         return make(self.policy)
 
-    def _native_steps(self, limit: Limit, chooser: Any, *, random: bool) -> NativeSteps | None:
+    def _native_steps(self, limit: Limit, chooser: object, *, random: bool) -> NativeSteps | None:
         """Return what takes many vector steps at once, in Rust; None where each is taken in Python."""
         return None if limit.whole_steps is None else _tried(self._whole_steps, chooser, random=random)[0]
 
-    def _whole_steps(self, chooser: Any, *, random: bool = False) -> NativeSteps:
+    def _whole_steps(self, chooser: object, *, random: bool = False) -> NativeSteps:
         """Return what takes many vector steps at once.
 
         :param chooser: what chooses the policy's actions in Rust; None for random actions, or for the policy itself.
@@ -633,7 +633,7 @@ class Collector:
         obs, info = self._envs.reset_rows(episodes.where(ids), **episodes.seeded_once(ids, reset_kwargs))
         self._start_episodes(ids, obs, info)
 
-    def _start_episodes(self, ids: Ids, obs: Any, info: Info) -> None:
+    def _start_episodes(self, ids: Ids, obs: object, info: Info) -> None:
         """Take the first observations and infos of new episodes, and close the running ones in the buffer."""
         obs = as_arrays(obs)
         if self._preprocessing is not None:

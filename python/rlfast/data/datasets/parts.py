@@ -212,7 +212,7 @@ def _ages(done: NDArray[np.bool_], age: int) -> NDArray[np.int64]:
     return places - np.maximum.accumulate(np.append(-age, starts[1:]))
 
 
-def _joined(before: Any, now: Any) -> Any:
+def _joined(before: object, now: object) -> Any:
     return np.concatenate([before, now])
 
 

@@ -134,7 +134,7 @@ def _is_name(key: object) -> bool:
     return isinstance(key, str) and not {"/", "\0"} & {*key} and key not in {"", ".", "..", "__data_type__"}
 
 
-def _dataset(value: Any, names: Mapping[type, Global] | None) -> tuple[Any, str]:
+def _dataset(value: object, names: Mapping[type, Global] | None) -> tuple[Any, str]:
     """Returns the data that a dataset holds for a value, and the name of its type."""
     if is_tensor(value):
         return as_host(value), "Tensor"
@@ -225,7 +225,7 @@ def check_once(x: Any, seen: set[tuple[int, int]], depth: int) -> None:
     seen.add(place)
 
 
-def check_dataset(x: Any) -> None:
+def check_dataset(x: object) -> None:
     """Checks that a dataset holds numbers or bytes, and that a file can have as many as it claims.
 
     :param x: the dataset.

@@ -89,7 +89,7 @@ def _first(value: Any, length: int) -> NDArray[Any]:
     return column
 
 
-def _arrays(nested: Any) -> Any:
+def _arrays(nested: object) -> Any:
     if isinstance(nested, Mapping):
         return {key: _arrays(value) for key, value in nested.items()}
     if isinstance(nested, tuple):
@@ -195,7 +195,7 @@ class MinariWriter(Writer):
         *,
         observation_space: gym.Space[Any],
         action_space: gym.Space[Any],
-        spec: Any,
+        spec: object,
         dataset_id: str,
     ) -> None:
         super().__init__(path, length, stack_num)

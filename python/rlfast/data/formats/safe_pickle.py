@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 Global = tuple[str, str]
 
 
-def dumps(value: Any, names: Mapping[type, Global] | None = None) -> bytes:
+def dumps(value: object, names: Mapping[type, Global] | None = None) -> bytes:
     """Pickles a value so that older and newer NumPy versions can read it.
 
     :param value: the value.
@@ -169,7 +169,7 @@ class _PlainUnpickler(_PythonUnpickler):
 # Replacements for the globals that pickles of plain data name. Each accepts only the arguments that pickle writes.
 
 
-def _array(cls: Any, shape: Any, _code: Any) -> NDArray[Any]:
+def _array(cls: object, shape: object, _code: object) -> NDArray[Any]:
     if cls is not np.ndarray or shape != (0,):
         raise pickle.UnpicklingError(f"the pickle has an array of class {cls!r} with the initial shape {shape}")
     return np.empty(0, dtype="b")  # shape, dtype and values follow as its state

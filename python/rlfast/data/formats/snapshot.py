@@ -130,7 +130,7 @@ def load(
     *,
     allow_pickle: bool,
     storage: str,
-    compute_reward_fn: Any,
+    compute_reward_fn: object,
     read: Callable[[Replay, str], None] = Replay.open,
 ) -> Any:
     """Reads a buffer; see :meth:`ReplayBuffer.load`. ``read`` fills the engine."""

@@ -12,7 +12,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.utils.arguments.checks import check_number, count_of
 
 
-def count_at_least(part: Any, name: str, least: int) -> None:
+def count_at_least(part: object, name: str, least: int) -> None:
     """Converts a field of a frozen dataclass to an integer, such as ``4.0`` to 4.
 
     :param part: the object.

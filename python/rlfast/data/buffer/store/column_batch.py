@@ -42,13 +42,13 @@ class ColumnBatch(Batch):
     def __getattr__(self, key: str) -> Any:
         return self._column(key) if key in self.keys() else super().__getattr__(key)
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         self._buffer._assign_column(key, parse(value))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         return self._column(index) if isinstance(index, str) else super().__getitem__(index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         if isinstance(index, str):
             setattr(self, index, value)
         else:
@@ -80,7 +80,7 @@ class ColumnBatch(Batch):
         columns.set_array_at_key(seq, key, index, default_value)
         setattr(self, key, columns[key])
 
-    def empty_(self, index: Any = None) -> Self:
+    def empty_(self, index: object = None) -> Self:
         """Sets all values of rows to 0, or None for objects.
 
         :param index: the rows; None for all.

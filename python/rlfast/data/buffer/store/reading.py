@@ -104,7 +104,7 @@ def batch(rows: RowRange, here: Index) -> Batch:
     return wrap(found)
 
 
-def scalars(value: Any) -> Any:
+def scalars(value: object) -> Any:
     """Returns values with NumPy's scalars in place of arrays without axes, which cannot be keys of a dict.
 
     :param value: an array, or a batch of arrays.
@@ -175,7 +175,7 @@ def _check_weight(array: object, shape: tuple[int, ...]) -> None:
         raise ValueError(f"out needs a writable array of dtype float64 and shape {shape} for weight, got {got}")
 
 
-def field(rows: RowRange, index: IndexLike, key: str, default_value: Any, stack_num: int | None) -> Any:
+def field(rows: RowRange, index: IndexLike, key: str, default_value: object, stack_num: int | None) -> Any:
     """Returns one field of rows, with frame stacks; see :meth:`rlfast.data.ReplayBuffer.get`."""
     store = rows.store
     rebuilt = key == "obs_next" and rows.config.ignore_obs_next  # read from the rows after them

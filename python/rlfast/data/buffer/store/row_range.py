@@ -160,7 +160,7 @@ class HasRows:
         rows = self._rows
         return len(rows.core if rows.whole else rows)
 
-    def _assign_column(self, key: str, value: Any) -> None:
+    def _assign_column(self, key: str, value: object) -> None:
         if not self._rows.whole:
             raise NotImplementedError(f"assign {key} through the manager: these rows are part of its storage")
         self._core.hold(lambda: self._store.assign(key, value))
