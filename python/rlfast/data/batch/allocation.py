@@ -29,7 +29,7 @@ def create_value(inst: object, size: int, stack: bool = True) -> Any:
     return blank(inst, size, stack)
 
 
-def alloc_by_keys_diff(meta: Any, batch: Any, size: int, stack: bool = True) -> None:
+def alloc_by_keys_diff(meta: Batch, batch: Batch, size: int, stack: bool = True) -> None:
     """Allocates, in place, each field of ``batch`` that ``meta`` does not have.
 
     :param meta: the ``Batch`` that receives the fields; a field that is an empty batch counts as missing.

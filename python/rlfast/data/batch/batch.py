@@ -20,7 +20,7 @@ from rlfast.data.batch.operations import cat, stack
 from rlfast.data.batch.parsing import is_batch_set, made, parse_fields, restore, set_fields
 from rlfast.data.batch.parsing import parse as _parse
 from rlfast.data.batch.values import at_least_2d, equal, is_null, is_number, is_numeric, to_tensor
-from rlfast.data.types import TBatch
+from rlfast.data.types import IndexType, TBatch
 from rlfast.utils.arguments.checks import check_copyable
 from rlfast.utils.tree import as_host, is_tensor
 
@@ -385,7 +385,7 @@ class Batch(BatchBase):
         batch.stack_(batches, axis)  # type: ignore[arg-type]
         return batch  # type: ignore[return-value]
 
-    def empty_(self, index: Any = None) -> Self:
+    def empty_(self, index: IndexType | None = None) -> Self:
         """Sets rows to 0 (None for objects), in place.
 
         :param index: the rows; None for all of them.
@@ -413,7 +413,7 @@ class Batch(BatchBase):
         return self
 
     @staticmethod
-    def empty(batch: TBatch, index: object = None) -> TBatch:
+    def empty(batch: TBatch, index: IndexType | None = None) -> TBatch:
         """Returns a deep copy in which rows are set to 0 (None for objects).
 
         :param batch: the batch to copy.

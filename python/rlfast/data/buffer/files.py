@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.buffer.store.episodes import EpisodeMethods
 from rlfast.data.datasets.parts import Source
@@ -36,7 +37,12 @@ class FileMethods(EpisodeMethods):
 
     @classmethod
     def load(
-        cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: object = None
+        cls,
+        path: PathType,
+        *,
+        allow_pickle: bool = False,
+        storage: str = "ram",
+        compute_reward_fn: Callable[..., Any] | None = None,
     ) -> Self:
         """Returns the buffer from a file of :meth:`save`, with the same rows, priorities and random streams.
 
@@ -75,7 +81,7 @@ class FileMethods(EpisodeMethods):
         snapshot.flush(self)
 
     @classmethod
-    def open(cls, folder: PathType, *, compute_reward_fn: object = None) -> Self:
+    def open(cls, folder: PathType, *, compute_reward_fn: Callable[..., Any] | None = None) -> Self:
         """Returns the buffer that :meth:`flush` kept in a folder, and goes on with it.
 
         It has every row that was added before the last flush, and not those that were added later: a warning says how
@@ -202,7 +208,16 @@ class FileMethods(EpisodeMethods):
         return minari.save(self, dataset_id, metadata)
 
     @classmethod
-    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
+    def from_data(
+        cls,
+        obs: NDArray[Any],
+        act: NDArray[Any],
+        rew: NDArray[Any],
+        terminated: NDArray[Any],
+        truncated: NDArray[Any],
+        done: NDArray[Any],
+        obs_next: NDArray[Any],
+    ) -> Self:
         """Returns a full buffer of the given columns, such as seven HDF5 datasets.
 
         :param obs: observations, one for each row, as in the other columns.

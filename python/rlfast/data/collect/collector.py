@@ -198,7 +198,7 @@ class Collector:
         return self._preprocess_fn
 
     @preprocess_fn.setter
-    def preprocess_fn(self, function: Any) -> None:
+    def preprocess_fn(self, function: Callable[..., Any] | None) -> None:
         check_function("preprocess_fn", function, optional=True)
         self._preprocess_fn = function
         self._preprocessing = None if function is None else Preprocessing(function)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.parsing import set_fields
+from rlfast.data.buffer.base import ReplayBuffer
 
 Ids = NDArray[np.int64]
 StepFunction: TypeAlias = Callable[[Any, Any], None]
@@ -62,7 +63,7 @@ def stored_fields(step: Batch) -> Batch:
     return wrap(kept)
 
 
-def add_to_episode(buffer: Any, episode: Batch, rows: Ids, added: Mapping[str, Any], *, whole: bool) -> None:
+def add_to_episode(buffer: ReplayBuffer, episode: Batch, rows: Ids, added: Mapping[str, Any], *, whole: bool) -> None:
     """Add what an episode hook returned to the rows of an episode. Other rows have NaN there, or None among objects.
 
     :param buffer: the buffer.

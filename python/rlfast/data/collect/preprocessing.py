@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ def as_arrays(obs: object) -> Any:
     return obs if isinstance(obs, np.ndarray) else tree.storable(obs)
 
 
-def as_info(value: Any, rows: int) -> Info:
+def as_info(value: Batch | dict[str, Any] | Iterable[Mapping[str, Any]], rows: int) -> Info:
     """Convert infos of a ``preprocess_fn``: an array or list of dicts, or columns in a ``Batch`` or a dict.
 
     :param value: the infos.

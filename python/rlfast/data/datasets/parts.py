@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import gymnasium as gym
+    import h5py
 
 Part: TypeAlias = dict[str, Any]
 
@@ -103,7 +104,7 @@ class Writer(ABC):
         :param part: the rows.
         """
 
-    def _append(self, group: Any, name: str, column: NDArray[Any]) -> bool:
+    def _append(self, group: h5py.Group, name: str, column: NDArray[Any]) -> bool:
         """Writes the next rows of a column of an HDF5 file.
 
         :return: whether the column was made.
@@ -216,5 +217,5 @@ def _joined(before: object, now: object) -> Any:
     return np.concatenate([before, now])
 
 
-def _shifted(stacks: Any, following: Any) -> Any:
+def _shifted(stacks: NDArray[Any], following: NDArray[Any]) -> Any:
     return np.concatenate([stacks[:, 1:], np.asarray(following)[:, None]], axis=1)

@@ -182,7 +182,7 @@ class _Reader:
         self._classes = classes
         self._seen: set[tuple[int, int]] = set()
 
-    def read(self, x: Any, depth: int) -> Any:
+    def read(self, x: h5py.HLObject, depth: int) -> Any:
         check_once(x, self._seen, depth)
         if isinstance(x, self._h5py.Dataset):
             return self._read_dataset(x)
@@ -190,14 +190,14 @@ class _Reader:
             return self._read_group(x, depth)
         raise ValueError(f"{x.name} is neither a group nor a dataset")
 
-    def _read_group(self, x: Any, depth: int) -> Any:
+    def _read_group(self, x: h5py.Group, depth: int) -> Any:
         values = dict(x.attrs.items())
         data_type = values.pop("__data_type__", None)
         for key in x:
             values[key] = self.read(member(x, key), depth + 1)
         return _as_batch(values) if data_type == "Batch" else values
 
-    def _read_dataset(self, x: Any) -> Any:
+    def _read_dataset(self, x: h5py.Dataset) -> Any:
         kind = x.attrs.get("__data_type__")
         if kind is None:
             raise ValueError(f"dataset {x.name} lacks the attribute __data_type__: not written by rlfast or Tianshou")
@@ -210,7 +210,7 @@ class _Reader:
         return loads(data.tobytes(), self._classes, allow_pickle=self._allow_pickle)
 
 
-def check_once(x: Any, seen: set[tuple[int, int]], depth: int) -> None:
+def check_once(x: h5py.HLObject, seen: set[tuple[int, int]], depth: int) -> None:
     """Checks that groups and datasets are a tree, as those of valid files are. In others, a walk might never end.
 
     :param x: a group or dataset.

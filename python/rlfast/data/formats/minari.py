@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlfast.data.buffer.store.row_range import HasRows
 from rlfast.data.datasets.parts import Part, Source, Writer, cut_off, ranges, rows_at_once
@@ -81,7 +81,7 @@ def _fields_of(episode: Any) -> dict[str, Any]:
     return fields
 
 
-def _first(value: Any, length: int) -> NDArray[Any]:
+def _first(value: ArrayLike, length: int) -> NDArray[Any]:
     column = np.zeros((length, *np.shape(value)), np.asarray(value).dtype)
     if column.dtype == object:
         column[:] = None

@@ -10,13 +10,13 @@ records under the names of Tianshou's classes, and unpickled as records, so that
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from math import inf
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ from rlfast.data.formats.hdf5 import (
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import count_of
+
+if TYPE_CHECKING:
+    import h5py
 
 PathType = str | PathLike[str]
 
@@ -334,7 +337,7 @@ class TianshouSource(Source):
             raise ValueError(f"its rings make no sense: {rings}")
         return rings
 
-    def _find(self, group: Any, depth: int) -> dict[str, Any]:
+    def _find(self, group: h5py.Group, depth: int) -> dict[str, Any]:
         """Returns the datasets of a group, in nested dicts; empty groups are left out."""
         h5py = require_h5py()
         found: dict[str, Any] = {}
@@ -378,7 +381,7 @@ class TianshouSource(Source):
         """Returns ``rew``, ``terminated`` and ``truncated`` of all rows, in order."""
         return self._read(_FLAGS, following=False)
 
-    def _read(self, names: Any, *, following: bool) -> Iterator[Part]:
+    def _read(self, names: Iterable[str], *, following: bool) -> Iterator[Part]:
         columns = {name: self._columns[name] for name in names if name in self._columns}
         for ring in self._rings:
             read = 0
@@ -444,7 +447,7 @@ class TianshouWriter(Writer):
         self._write(self._file["_meta"], part | {"done": part["terminated"] | part["truncated"]})
         self._rows += len(part["rew"])
 
-    def _write(self, group: Any, columns: dict[str, Any]) -> None:
+    def _write(self, group: h5py.Group, columns: dict[str, Any]) -> None:
         for name, column in columns.items():
             if isinstance(column, dict):
                 self._write(group.require_group(name), column)

@@ -6,6 +6,7 @@ from collections.abc import KeysView
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, parse, wrap
 from rlfast.data.buffer.store.row_range import HasRows
@@ -54,7 +55,7 @@ class ColumnBatch(Batch):
         else:
             self._write_rows(index, value)
 
-    def _write_rows(self, index: Any, value: Any) -> None:
+    def _write_rows(self, index: Any, value: object) -> None:
         value = parse(value)
         if not isinstance(value, Batch):
             raise ValueError(f"rows of a buffer are set to a Batch or a dict, got {type(value).__name__}")
@@ -63,7 +64,7 @@ class ColumnBatch(Batch):
         rows = np.arange(base, base + buffer.maxsize)[index]
         buffer._core.hold(lambda: buffer._store.write_rows(rows, dict(value.items())))
 
-    def update(self, batch: Any = None, **kwargs: Any) -> None:
+    def update(self, batch: dict[str, Any] | Batch | None = None, **kwargs: Any) -> None:
         """Sets whole columns.
 
         :param batch: columns, or None.
@@ -72,7 +73,9 @@ class ColumnBatch(Batch):
         for key, value in Batch(batch, **kwargs).items():
             setattr(self, key, value)
 
-    def set_array_at_key(self, seq: Any, key: str, index: Any = None, default_value: float | None = None) -> None:
+    def set_array_at_key(
+        self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+    ) -> None:
         """Sets a column, or some of its rows; see :meth:`rlfast.data.ReplayBuffer.set_array_at_key`."""
         columns = Batch(_rows=np.empty(self._buffer.maxsize, bool))
         if index is not None and key in self:

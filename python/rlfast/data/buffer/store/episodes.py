@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlfast._core import Replay
-from rlfast.data.buffer.store.row_range import HasRows, RowRange, with_goals
+from rlfast.data.buffer.store.row_range import HasRows, IndexLike, RowRange, with_goals
 from rlfast.data.buffer.store.store import Index
 
 
@@ -128,9 +128,9 @@ class EpisodeMethods(HasRows):
         return self._core.hold(partial(_last_index, self._rows))
 
     @last_index.setter
-    def last_index(self, value: Any) -> None:
+    def last_index(self, value: ArrayLike) -> None:
         if not np.array_equal(np.ravel(value), self.last_index):
-            raise ValueError(f"last_index follows from the rows: it is {self.last_index}, and cannot become {value}")
+            raise ValueError(f"last_index follows from the rows: it is {self.last_index}, and cannot become {value!r}")
 
     def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
         """Ends running episodes as truncated at their newest row, for environments that are reset within an episode.
@@ -146,7 +146,7 @@ class EpisodeMethods(HasRows):
         return [self._rows.ring or 0]
 
 
-def _neighbours(rows: RowRange, index: Any, step: Callable[[Index], Index]) -> Any:
+def _neighbours(rows: RowRange, index: IndexLike, step: Callable[[Index], Index]) -> Any:
     here = rows.resolve_live(index)
     found = with_goals(rows.core, here, step(here))
     return np.int64(found - rows.base) if found.ndim == 0 else rows.outside(found)
