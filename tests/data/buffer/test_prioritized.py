@@ -36,6 +36,8 @@ def test_new_rows_have_the_largest_priority_so_far():
     assert np.allclose(buffer.weight[np.arange(3)], np.array([9.0, 1.0, 9.0]) ** 0.5)
     buffer.init_weight(np.array([1]))
     assert np.allclose(buffer.weight[1], 3.0)
+    buffer.update_weight(np.array([0, 1]), 4.0)  # one for all
+    assert np.allclose(buffer.weight[np.arange(3)], [2.0, 2.0, 3.0])
 
 
 def test_set_beta_counts_in_a_vector_buffer():

@@ -12,31 +12,17 @@ import torch
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.batch.parsing import set_fields
 from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.collect.observed import annotated
 
 Ids = NDArray[np.int64]
 StepFunction: TypeAlias = Callable[[Any, Any], None]
 EpisodeFunction: TypeAlias = Callable[[Any], dict[str, NDArray[Any]] | None]
 
 
-class WithDist(Batch):
-    """A batch with an attribute ``dist``, a distribution or None, that is not one of its fields."""
-
-    __slots__ = ("dist",)
-
-
-def with_dist(fields: Mapping[str, Any], dist: torch.distributions.Distribution | None) -> WithDist:
-    """Make a batch of ``fields``, which are neither copied nor checked."""
-    batch: WithDist = object.__new__(WithDist)
-    set_fields(batch, dict(fields))
-    WithDist.__dict__["dist"].__set__(batch, dist)
-    return batch
-
-
 def step_batches(
     transition: Batch, normalized: NDArray[Any], dist: torch.distributions.Distribution | None
-) -> tuple[WithDist, WithDist]:
+) -> tuple[Batch, Batch]:
     """Return what step hooks are called with: the actions, and the transitions.
 
     :param transition: the transitions, a row for each environment.
@@ -52,7 +38,8 @@ def step_batches(
         "hidden_state": stored.get("hidden_state"),
     }
     step = {**fields, "done": fields["terminated"] | fields["truncated"]}
-    return with_dist(actions, dist), with_dist(step, dist)
+    more = {"dist": dist}.__getitem__
+    return annotated(actions, more), annotated(step, more)
 
 
 def stored_fields(step: Batch) -> Batch:

@@ -21,10 +21,7 @@ def count_at_least(part: object, name: str, least: int) -> None:
     :raises TypeError: if the value is not a whole number.
     :raises ValueError: if it is less than ``least``.
     """
-    value = count_of(name, getattr(part, name))
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-    object.__setattr__(part, name, value)  # the part is frozen
+    object.__setattr__(part, name, count_of(name, getattr(part, name), least=least))  # the part is frozen
 
 
 class Readable(Protocol):
