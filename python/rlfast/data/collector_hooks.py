@@ -1,4 +1,4 @@
-"""Hooks: functions that a collector calls after steps and episodes, under the names of Tianshou 1.2."""
+"""Hooks: functions that a collector calls after steps and episodes."""
 
 from __future__ import annotations
 

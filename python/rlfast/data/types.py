@@ -30,7 +30,7 @@ TBatch = TypeVar("TBatch", bound="BatchProtocol")
 class BatchProtocol(Protocol):
     """The methods of :class:`Batch`; the protocols below add the fields that a function takes or returns.
 
-    ``isinstance`` works with it, as scripts for Tianshou 1.0 need, but is slow: prefer ``isinstance(x, Batch)``.
+    ``isinstance`` works with it, but is slow: prefer ``isinstance(x, Batch)``.
     """
 
     @property

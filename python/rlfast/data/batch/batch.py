@@ -105,7 +105,7 @@ class Batch(BatchBase):
         self.__dict__[key] = _parse(value, type(self), key)
 
     def __getattr__(self, key: str) -> Any:
-        # Reached only when there is no such field: the remaining methods of a dict, as in Tianshou.
+        # Reached only when there is no such field: the remaining methods of a dict.
         if key in _DICT_METHODS:
             return getattr(self.__dict__, key)
         raise AttributeError(f"{type(self).__name__} has no field {key!r}")

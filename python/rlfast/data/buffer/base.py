@@ -1,4 +1,4 @@
-"""The replay buffer: Tianshou's names over the Rust engine."""
+"""The replay buffer."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
     >>> buf.update_weight(indices, abs(batch.rew).sum(-1))
     """
 
-    _none_is_all: ClassVar[bool] = False  # whether sample_indices(None) returns all rows, as Tianshou's managers do
+    _none_is_all: ClassVar[bool] = False  # whether sample_indices(None) returns all rows
     _sampler_kind: ClassVar[type] = object  # the class of the sampler that a file for this class must have
     _adds: ClassVar[bool] = True  # whether rows are added, and read after a draw, by the methods of this class:
     _reads: ClassVar[bool] = True  # then the engine does several of their steps in one call

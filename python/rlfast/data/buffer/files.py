@@ -109,9 +109,9 @@ class FileMethods(EpisodeMethods):
         :param compression: compression of ``h5py``: ``"gzip"``, ``"lzf"`` or None.
         :raises ValueError: if the buffer has a unit, which that layout cannot express.
         """
-        from rlfast.data.formats import tianshou
+        from rlfast.data.formats import hdf5_buffer
 
-        tianshou.save(self, path, compression)
+        hdf5_buffer.save(self, path, compression)
 
     @classmethod
     def load_hdf5(
@@ -135,9 +135,9 @@ class FileMethods(EpisodeMethods):
         :raises ValueError: if the file has another layout, or another kind of buffer.
         :raises pickle.UnpicklingError: if the file has more than plain data, and ``allow_pickle`` is False.
         """
-        from rlfast.data.formats import tianshou
+        from rlfast.data.formats import hdf5_buffer
 
-        buffer: Self = tianshou.load(cls, path, allow_pickle=allow_pickle, seed=draw_seed(seed), storage=storage)
+        buffer: Self = hdf5_buffer.load(cls, path, allow_pickle=allow_pickle, seed=draw_seed(seed), storage=storage)
         return buffer
 
     @classmethod

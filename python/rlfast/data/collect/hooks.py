@@ -1,6 +1,6 @@
 """What hooks and statistics of a user's class are called with."""
 
-# ruff: noqa: SLF001 (the whole columns of a buffer have Tianshou's name)
+# ruff: noqa: SLF001 (whole columns of a buffer are `_meta`)
 
 from __future__ import annotations
 

@@ -50,9 +50,8 @@ def annotated(fields: dict[str, Any], attributes: Callable[[str], Any]) -> Annot
 def policy_input(fields: dict[str, Any], ids: Ids, before: Before | None) -> AnnotatedBatch:
     """Make the batch that a policy is given to choose actions of the environments ``ids``.
 
-    Tianshou 1.0 gives policies a batch with all keys of a transition, in which the keys that are not known yet hold the
-    values of the previous step, or are empty. Here those keys are attributes but not fields: ``batch.rew`` is the
-    reward of the previous step.
+    The other keys of a transition are attributes of the batch but no fields. They hold the values of the previous step,
+    or are empty: ``batch.rew`` is the reward of the previous step.
 
     :param fields: ``obs`` and ``info``.
     :param ids: the indices of the environments.

@@ -1,4 +1,4 @@
-"""``preprocess_fn`` of Tianshou 1.0: a function that changes the results of environments before they are used."""
+"""``preprocess_fn``: a function that changes the results of environments before they are used."""
 
 from __future__ import annotations
 

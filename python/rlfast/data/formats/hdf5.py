@@ -1,4 +1,4 @@
-"""Nested dicts and batches in HDF5 groups, in the layout of Tianshou: files written by either load in the other.
+"""Nested dicts and batches in HDF5 groups.
 
 A dict is stored as a group; a ``Batch`` as a group with the attribute ``__data_type__``; a number as an attribute; an
 array or a tensor as a dataset; and any other object as a pickle in a dataset of bytes. Reading a file runs no code in
@@ -160,7 +160,7 @@ def from_hdf5(
     allow_pickle: bool = False,
     classes: Mapping[Global, type] | None = None,
 ) -> Any:
-    """Reads a file that :func:`to_hdf5` or Tianshou wrote.
+    """Reads a file that :func:`to_hdf5` wrote.
 
     :param x: a group, an open file, or a dataset.
     :param device: the device of the tensors; None for the CPU.

@@ -94,7 +94,7 @@ def fillable(store: Store, out: Out) -> dict[str, NDArray[Any]]:
 def batch(rows: RowRange, here: Index) -> Batch:
     """Returns all fields of rows of the store as a new batch.
 
-    Inside of nested fields, the values of one row are scalars, as in Tianshou.
+    Inside of nested fields, the values of one row are scalars.
     """
     if rows.direct and here.ndim and rows.store.seen:
         return wrap(rows.store.take(here, None, rows.stack_num))

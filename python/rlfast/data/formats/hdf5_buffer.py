@@ -292,7 +292,7 @@ class _Ring(NamedTuple):
         yield slice(self.offset, self.offset + self.size - (until - start))
 
 
-class TianshouSource(Source):
+class Hdf5Source(Source):
     """The rows of a file.
 
     :param path: the file.
@@ -423,7 +423,7 @@ def _taken(column: Any, place: slice) -> Any:
     return column[place]
 
 
-class TianshouWriter(Writer):
+class Hdf5Writer(Writer):
     """A file that holds a buffer of one ring.
 
     :param path: the file.
