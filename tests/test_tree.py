@@ -79,7 +79,7 @@ def circle(imports: dict[str, set[str]]) -> list[str]:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     imports = imported(ROOT / "python", "rlfast")
     assert len(imports) > 100
-    assert "rlfast.data.buffer.io.snapshot" in imports["rlfast.data.buffer.io.files"]  # in a function
+    assert "rlfast.data.formats.snapshot" in imports["rlfast.data.buffer.files"]  # in a function
     assert circle(imports) == []
 
 

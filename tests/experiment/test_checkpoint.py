@@ -515,7 +515,7 @@ def test_the_old_checkpoint_is_replaced_as_a_whole(folders, saved, monkeypatch, 
 
     for where in (
         "rlfast.experiment.checkpoint._write",
-        "rlfast.data.buffer.io.snapshot.save",
+        "rlfast.data.formats.snapshot.save",
         "pathlib.Path.mkdir",
     ):
         full_disk(where)

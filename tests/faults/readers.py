@@ -21,11 +21,11 @@ from data.buffer.shared import test_description
 from faults import test_hostile, test_hostile_files
 from faults.json_tree import JUNK, changed, places, without
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.data.datasets.d4rl import D4rlSource
 from rlfast.data.datasets.opening import open_source
-from rlfast.data.hdf5 import from_hdf5, to_hdf5
+from rlfast.data.formats.d4rl import D4rlSource
+from rlfast.data.formats.hdf5 import from_hdf5, to_hdf5
+from rlfast.data.formats.safe_pickle import dumps, loads
 from rlfast.data.plain_data import pack, unpack
-from rlfast.data.safe_pickle import dumps, loads
 from rlfast.experiment import RunConfig
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.checkpoint import load_policy

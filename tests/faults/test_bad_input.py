@@ -31,8 +31,8 @@ def row(**changes):
     return Batch({key: value for key, value in fields.items() if value is not None})
 
 
-def ring():
-    buffer = ReplayBuffer(5)
+def ring(make=ReplayBuffer):
+    buffer = make(5)
     for number in range(7):
         buffer.add(row(obs=np.arange(3) + number, obs_next=np.arange(3) + number + 1))
     return buffer
@@ -52,17 +52,22 @@ BAD_ROWS = {
     "an observation that became a dict": (row(obs={"a": np.arange(3)}), "obs"),
     "a reward in words": (row(rew="much"), "rew"),
     "a vector reward for a scalar": (row(rew=np.array([1.0, 2.0])), "rew"),
+    "an action in words": (row(act="left"), "act"),
+    "a flag that is no number": (row(terminated=float("nan")), "terminated"),
+    "a late key beside a bad one": (row(act=0.5, new=1.0), "act"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_ROWS)
-def test_a_bad_row_is_refused_by_name(case):
+@pytest.mark.parametrize("make", [ReplayBuffer, lambda size: PrioritizedReplayBuffer(size, 0.6, 0.4)])
+def test_a_bad_row_is_refused_by_name(make, case):
     bad, name = BAD_ROWS[case]
-    buffer = ring()
+    buffer = ring(make)
     before = state(buffer)
     with pytest.raises((ValueError, TypeError, KeyError, AssertionError), match=name):
         buffer.add(bad)
     assert state(buffer) == before
+    assert "new" not in buffer._meta
     assert buffer.add(row())[0].tolist() == [2]
 
 
@@ -70,6 +75,7 @@ def test_a_bad_first_row_leaves_the_buffer_without_columns():
     buffer = ReplayBuffer(5)
     with pytest.raises((ValueError, TypeError, KeyError, AssertionError), match="rew"):
         buffer.add(row(rew=None))
+    assert buffer._meta.is_empty()
     buffer.add(row(obs=np.zeros((2, 2), np.uint8), obs_next=np.zeros((2, 2), np.uint8)))
     assert buffer[:].obs.shape == (1, 2, 2)
 
@@ -141,19 +147,20 @@ def test_bad_priorities_are_refused(make, index, weight, error):
         lambda: PrioritizedReplayBuffer(5, -1.0, 0.4),
         lambda: PrioritizedReplayBuffer(5, 0.6, -0.4),
         lambda: PrioritizedReplayBuffer(5, np.nan, 0.4),
+        lambda: PrioritizedReplayBuffer(5, 0.0, 0.4),
+        lambda: PrioritizedVectorReplayBuffer(5, 2, alpha=-1.0, beta=0.4),
+        lambda: PrioritizedVectorReplayBuffer(5, 2, alpha=0.6, beta=-0.4),
     ],
 )
 def test_options_that_make_no_sense_are_refused(make):
-    with pytest.raises((ValueError, AssertionError), match=r"\w{4,}"):
+    with pytest.raises((ValueError, AssertionError), match=r"\w{4,}") as refused:
         make()
+    assert issubclass(refused.type, ValueError if "size" in str(refused.value) else AssertionError)
+    with pytest.raises(TypeError, match="sampler"):
+        ReplayBuffer(3, sampler="prioritized")
 
 
 @pytest.mark.parametrize("size", [1.5, "3", [1]])
 def test_sample_sizes_of_another_kind_are_refused(size):
     buffer = fill(ReplayBuffer(5), "...")
     unchanged(buffer, (TypeError, ValueError), lambda: buffer.sample(size))
-
-
-def test_reserved_names_cannot_be_assigned():
-    buffer = fill(ReplayBuffer(5), "...")
-    unchanged(buffer, (AssertionError, AttributeError), lambda: setattr(buffer, "obs", np.zeros(5)))

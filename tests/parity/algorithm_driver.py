@@ -1,7 +1,7 @@
 """One program for two libraries: it makes a policy, learns from given transitions, and notes all that comes of it.
 
-Run by Tianshou's interpreter, ``python algorithm_driver.py IN.npz OUT.npz``; a test calls :func:`run` for rlfast.
-IN has the rows of several rings, the rows that each update draws, and options as JSON.
+Run by Tianshou's interpreter, ``python algorithm_driver.py FOLDER JOBS``; a test calls :func:`run` for rlfast. The
+files ``0.npz``, ``1.npz``, ... of FOLDER have the rows of several rings, the rows that each update draws, and options.
 """
 
 import json
@@ -61,6 +61,30 @@ def sgd(module, lr=0.05):
     return torch.optim.SGD(module.parameters(), lr=lr)
 
 
+def dqn(library, options):
+    model = library.fixed(library.common.Net((4,), 3, hidden_sizes=[16, 16]))
+    return library.policy.DQNPolicy(model=model, optim=sgd(model), action_space=DISCRETE, **options), ("loss",)
+
+
+def ddpg(library, options):
+    networks = {"actor": library.actor(), "critic": library.critic()}
+    optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
+    policy = library.policy.DDPGPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
+    return policy, ("actor_loss", "critic_loss")
+
+
+def sac(library, options):
+    networks = {"actor": library.normal_actor(), "critic": library.critic(), "critic2": library.critic()}
+    optimizers = {f"{name}_optim": sgd(net, 0.001 if name == "actor" else 0.05) for name, net in networks.items()}
+    if options.pop("auto"):
+        log_alpha = torch.zeros(1, requires_grad=True)
+        options["alpha"] = (-2.0, log_alpha, torch.optim.SGD([log_alpha], lr=0.05))
+    policy = library.policy.SACPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
+    if library.name == "tianshou":
+        del policy.actor_old  # a copy that nobody uses
+    return policy, ("actor_loss", "critic1_loss", "critic2_loss", "alpha", "alpha_loss")
+
+
 def td3(library, options):
     actor, critic, critic2 = library.actor(), library.critic(), library.critic()
     networks = {"actor": actor, "critic": critic, "critic2": critic2}
@@ -115,6 +139,14 @@ def a2c(library, options):
     optim = sgd(torch.nn.ModuleList([actor, critic]), lr=0.005)
     policy = library.policy.A2CPolicy(actor=actor, critic=critic, optim=optim, **given, **options)
     return policy, ("loss", "actor_loss", "vf_loss", "ent_loss")
+
+
+def ppo(library, options):
+    actor, given = chooser(library, options.pop("continuous"))
+    critic = state_value(library)
+    optim = sgd(torch.nn.ModuleList([actor, critic]))
+    policy = library.policy.PPOPolicy(actor=actor, critic=critic, optim=optim, **given, **options)
+    return policy, ("loss", "clip_loss", "vf_loss", "ent_loss")
 
 
 def natural(name, *losses):
@@ -289,6 +321,10 @@ def gail(library, options):
 
 
 ALGORITHMS = {
+    "dqn": dqn,
+    "ddpg": ddpg,
+    "sac": sac,
+    "ppo": ppo,
     "imitation": imitation,
     "td3_bc": td3_bc,
     "bcq": bcq,
@@ -375,6 +411,19 @@ def run_on_policy(name, given, algorithm, options):
     return {"losses": np.array(trace)} | weights(policy)
 
 
+def run_returns(name, given, gamma, gae_lambda):
+    """Return the returns and advantages of given state values."""
+    library = Library(name)
+    buffer = filled(library, given, prioritized=False)
+    compute = library.policy.BasePolicy.compute_episodic_return
+    indices = buffer.sample_indices(0)
+    batch, v_s, v_s_ = buffer[indices], given["v_s"][indices], given["v_s_"][indices]
+    returns, advantage = compute(batch, buffer, indices, v_s_, v_s, gamma, gae_lambda)
+    bare, _ = compute(batch, buffer, indices, v_s_, None, gamma, gae_lambda)  # pitfall A10 is in the advantages
+    plain, _ = compute(batch, buffer, indices, gamma=gamma, gae_lambda=1.0)
+    return {"indices": indices, "returns": returns, "advantage": advantage, "bare": bare, "plain": plain}
+
+
 def run_psrl(name, given, options):
     """Give what a model of the environment knows after each of two updates, and the best policy of a given model."""
     library = Library(name)
@@ -405,7 +454,7 @@ def weights(policy):
 
 
 if __name__ == "__main__":
-    given = dict(np.load(sys.argv[1]))
-    case = json.loads(str(given.pop("case")))
-    start = run_psrl if case.keys() == {"options"} else run if "draws" in given else run_on_policy
-    np.savez(sys.argv[2], **start("tianshou", given, **case))
+    for job in range(int(sys.argv[2])):
+        given = dict(np.load(f"{sys.argv[1]}/{job}.npz"))
+        case = json.loads(str(given.pop("case")))
+        np.savez(f"{sys.argv[1]}/{job}-out.npz", **globals()[case.pop("start")]("tianshou", given, **case))

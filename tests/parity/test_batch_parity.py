@@ -1,6 +1,5 @@
 """Random programs on Tianshou 1.0's ``Batch`` and on ours: the same outcomes apart from docs/differences.md."""
 
-import os
 import pickle
 import subprocess
 from collections import Counter
@@ -13,15 +12,13 @@ import pytest
 pytest.importorskip("torch")
 
 from parity.batch_program import COMBINING, outcomes, program
+from parity.peer import TIANSHOU, needs_tianshou
 
-TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")
 PROGRAM = Path(__file__).with_name("batch_program.py")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "differences.md"
 LENGTH = 40
 
-pytestmark = pytest.mark.skipif(
-    TIANSHOU is None, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou 1.0"
-)
+pytestmark = needs_tianshou
 
 
 def both_fail(ours: Any, theirs: Any) -> bool:

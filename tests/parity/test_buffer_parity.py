@@ -1,18 +1,13 @@
 """The same programs on Tianshou 1.0's buffers and on ours: the same answers, apart from docs/differences.md."""
 
-import json
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-DRIVER = Path(__file__).with_name("buffer_driver.py")
-TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")
+from parity.peer import answers, needs_tianshou
+
 KINDS = ("single", "manager", "vector", "prioritized", "cached")
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -24,9 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "last_obs, ignore_obs_next": {"save_only_last_obs": True, "stack_num": 4, "ignore_obs_next": True},
 }
 
-pytestmark = pytest.mark.skipif(
-    TIANSHOU is None, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou 1.0"
-)
+pytestmark = needs_tianshou
 
 
 def program(kind: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -75,13 +68,6 @@ def _question(rng: random.Random, *, movable: bool) -> list[Any]:
     return [name]
 
 
-def answers(python: str, library: str, programs: list[dict[str, Any]]) -> Any:
-    command = [python, str(DRIVER), library]
-    done = subprocess.run(command, input=json.dumps(programs), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
-
-
 def newest_frames(answer: Any) -> Any:
     """``obs_next`` without the frames before its newest: where an episode begins, Tianshou repeats ``obs_next``
     there."""
@@ -128,11 +114,9 @@ PROGRAMS = 4
 @pytest.fixture(scope="module")
 def both() -> dict[tuple[str, str], list[tuple[dict[str, Any], Any, Any]]]:
     """Every program with our answers and theirs; all in one go, for Tianshou takes seconds to compile."""
-    assert TIANSHOU is not None
     programs = [program(kind, OPTIONS[options], seed) for kind, options in CASES for seed in range(PROGRAMS)]
-    triples = list(
-        zip(programs, answers(sys.executable, "rlfast", programs), answers(TIANSHOU, "tianshou", programs), strict=True)
-    )
+    ours, theirs = (answers("buffer_driver.py", library, programs) for library in ("rlfast", "tianshou"))
+    triples = list(zip(programs, ours, theirs, strict=True))
     return {case: triples[place * PROGRAMS : (place + 1) * PROGRAMS] for place, case in enumerate(CASES)}
 
 

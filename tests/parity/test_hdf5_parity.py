@@ -1,15 +1,11 @@
 """Files in Tianshou's HDF5 layout that either library writes can be loaded by the other."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-DRIVER = Path(__file__).with_name("buffer_driver.py")
-TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")
+from parity.peer import answers, needs_tianshou
+
 KINDS = {
     "single": [6],
     "prioritized single": [6],
@@ -21,9 +17,7 @@ KINDS = {
 }
 ENDS = ["", "terminated", "", "", "truncated", "", ""]
 
-pytestmark = [
-    pytest.mark.skipif(TIANSHOU is None, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou==1.0.0"),
-]
+pytestmark = needs_tianshou
 
 
 def adds(kind: str) -> list[list[object]]:
@@ -39,14 +33,6 @@ def questions(kind: str) -> list[list[object]]:
     if "hindsight" not in kind:  # Tianshou's rewrites its storage when it is asked for rows
         asked += [["neighbours"], ["get", "obs", 2], ["all_rows"]]
     return asked + ([["priorities"]] if "prioritized" in kind else [])
-
-
-def answers(library: str, programs: list[dict[str, object]]) -> list[list[object]]:
-    python = sys.executable if library == "rlfast" else str(TIANSHOU)
-    command = [python, str(DRIVER), library]
-    done = subprocess.run(command, input=json.dumps(programs), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
 
 
 def nearly(was: object, now: object) -> bool:
@@ -68,8 +54,8 @@ def test_a_file_holds_the_same_buffer_for_both(tmp_path: Path, writer: str, read
         operations = [*adds(kind), *change, ["save", path], *questions(kind)]
         written.append({"kind": kind, "options": {}, "sizes": sizes, "operations": operations})
         read.append({"kind": kind, "options": {}, "sizes": sizes, "load": path, "operations": questions(kind)})
-    before = answers(writer, written)
-    after = answers(reader, read)
+    before = answers("buffer_driver.py", writer, written)
+    after = answers("buffer_driver.py", reader, read)
     for kind, old, new in zip(KINDS, before, after, strict=True):
         for question, was, now in zip(questions(kind), old[-len(new) :], new, strict=True):
             assert nearly(was, now), (kind, question)

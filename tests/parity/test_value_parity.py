@@ -1,6 +1,5 @@
 """Every kind of value through every operation of ``Batch``: the same, apart from docs/differences.md."""
 
-import os
 import pickle
 import subprocess
 from collections.abc import Callable
@@ -12,16 +11,14 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("h5py")
 
+from parity.peer import TIANSHOU, needs_tianshou
 from parity.value_sweep import Machine, makers, outcomes
 
-TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")
 SWEEP = Path(__file__).with_name("value_sweep.py")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "differences.md"
 CHUNK = 40
 
-pytestmark = pytest.mark.skipif(
-    TIANSHOU is None, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou 1.0"
-)
+pytestmark = needs_tianshou
 
 Outcome = tuple[Any, ...]
 

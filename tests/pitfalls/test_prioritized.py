@@ -33,6 +33,8 @@ def test_a_bad_priority_is_refused_with_its_place_and_changes_nothing(bad):
     before = np.array(buffer.weight[np.arange(4)])
     with pytest.raises(ValueError, match="2"):
         buffer.update_weight(np.array([3, 1, 0]), np.array([9.0, 9.0, bad]))
+    with pytest.raises(ValueError, match="priorit"):
+        buffer.update_weight(np.arange(3), np.ones(2))
     assert np.array(buffer.weight[np.arange(4)]).tolist() == before.tolist()
     assert set(buffer.sample_indices(200).tolist()) == {0, 1, 2, 3}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @contextmanager
 def warnings_as_sentences() -> Iterator[None]:
     """Shows warnings of runs, logs and data as sentences, without the place in the source, and others as usual."""
-    from rlfast.data.datasets.unplugged import SkippedWarning
+    from rlfast.data.formats.rl_unplugged import SkippedWarning
     from rlfast.experiment.config import RunWarning
     from rlfast.utils.logger import LogWarning
 

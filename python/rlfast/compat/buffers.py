@@ -202,7 +202,7 @@ class TianshouView:
         return bool(self[:].hasnull())
 
     def set_array_at_key(
-        self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+        self, seq: NDArray[Any], key: str, index: object = None, default_value: float | None = None
     ) -> None:
         """Sets a column, or some of its rows; see :meth:`rlfast.data.Batch.set_array_at_key`.
 

@@ -1,4 +1,4 @@
-"""Batches, replay buffers, collectors and their statistics, under the names of Tianshou 1.0.
+"""Batches, replay buffers, collectors and their statistics.
 
 Each name is imported on first access, so that buffers can be used without torch and without an environment library.
 """

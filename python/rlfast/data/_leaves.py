@@ -87,7 +87,7 @@ def dotted(path: Path) -> str:
 
 
 def fit(
-    value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities, *, spread: bool = True
+    value: object, column: Column, path: Path, rows: int | None, oddities: Oddities, *, spread: bool = True
 ) -> NDArray[Any]:
     """Converts a value to the dtype and the shape of its column.
 
@@ -112,7 +112,7 @@ def fit(
 
 
 def _fit_objects(
-    value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities, *, spread: bool
+    value: object, column: Column, path: Path, rows: int | None, oddities: Oddities, *, spread: bool
 ) -> NDArray[Any]:
     array = _dicts(value, rows) if isinstance(value, Batch) else as_array(value)
     if not column.shape and _row_shape(array, rows):  # an array is an object like any other
@@ -199,7 +199,7 @@ def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
     return flags
 
 
-def infer(value: Any, path: Path, rows: int | None) -> Column:
+def infer(value: object, path: Path, rows: int | None) -> Column:
     """Chooses the dtype and the shape of a column by the first value that is written to it.
 
     :raises TypeError: a reward or an end-of-episode flag is not a number.
@@ -215,7 +215,7 @@ def infer(value: Any, path: Path, rows: int | None) -> Column:
     return Column(array.dtype, shape)
 
 
-def promoted(value: Any, column: Column, path: Path, rows: int | None, stored: NDArray[Any]) -> Column:
+def promoted(value: object, column: Column, path: Path, rows: int | None, stored: NDArray[Any]) -> Column:
     """Chooses a column that can hold the values of a column and a value that does not fit there.
 
     :param value: as for :func:`fit`, which refused it.
@@ -263,7 +263,7 @@ def engine_layout(array: NDArray[Any]) -> NDArray[Any]:
     return np.require(array, None, ("C", "A", "E"))
 
 
-def _as_object(value: Any) -> NDArray[Any]:
+def _as_object(value: object) -> NDArray[Any]:
     result = np.empty((), object)
     result[()] = value
     return result

@@ -1,4 +1,4 @@
-"""Collectors, their hooks and their statistics, under Tianshou's import path."""
+"""Collectors, their hooks and their statistics."""
 
 from rlfast.data.collect.collector import AsyncCollector, BaseCollector, Collector, TCollectStats
 from rlfast.data.collector_hooks import (

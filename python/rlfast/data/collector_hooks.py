@@ -1,4 +1,4 @@
-"""Hooks: functions that a collector calls after steps and episodes, under the names of Tianshou 1.2."""
+"""Hooks: functions that a collector calls after steps and episodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EpisodeBatchProtocol(RolloutBatchProtocol, Protocol):
 class StepHookProtocol(Protocol):
     """A function that is called after every step of the environments, before its transitions are stored."""
 
-    def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
+    def __call__(self, action_batch: CollectActionBatchProtocol, rollout_batch: CollectStepBatchProtocol) -> None:
         """Called with one step of the environments.
 
         :param action_batch: the actions; see :class:`CollectActionBatchProtocol`.
@@ -51,7 +51,7 @@ class StepHook(StepHookProtocol, ABC):
     """The base class of step hooks. A plain function can be a step hook too."""
 
     @abstractmethod
-    def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
+    def __call__(self, action_batch: CollectActionBatchProtocol, rollout_batch: CollectStepBatchProtocol) -> None:
         """See :class:`StepHookProtocol`."""
 
 
@@ -63,7 +63,7 @@ class StepHookAddActionDistribution(StepHook):
 
     ACTION_DIST_KEY: ClassVar[str] = "action_dist"
 
-    def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
+    def __call__(self, action_batch: CollectActionBatchProtocol, rollout_batch: CollectStepBatchProtocol) -> None:
         """See :class:`StepHookProtocol`."""
         rollout_batch[self.ACTION_DIST_KEY] = action_batch.dist
 
@@ -71,7 +71,7 @@ class StepHookAddActionDistribution(StepHook):
 class EpisodeRolloutHookProtocol(Protocol):
     """A function that is called when an episode has ended."""
 
-    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
+    def __call__(self, episode_batch: EpisodeBatchProtocol) -> dict[str, NDArray[Any]] | None:
         """Called with one episode.
 
         :param episode_batch: the transitions of the episode.
@@ -83,7 +83,7 @@ class EpisodeRolloutHook(EpisodeRolloutHookProtocol, ABC):
     """The base class of episode hooks. A plain function can be an episode hook too."""
 
     @abstractmethod
-    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
+    def __call__(self, episode_batch: EpisodeBatchProtocol) -> dict[str, NDArray[Any]] | None:
         """See :class:`EpisodeRolloutHookProtocol`."""
 
 
@@ -106,7 +106,7 @@ class EpisodeRolloutHookMCReturn(EpisodeRolloutHook):
             raise ValueError(f"gamma must be in [0, 1], got {gamma}")
         self.gamma = gamma
 
-    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]]:
+    def __call__(self, episode_batch: EpisodeBatchProtocol) -> dict[str, NDArray[Any]]:
         """See :class:`EpisodeRolloutHookProtocol`."""
         to_go = np.array(episode_batch.rew, dtype=np.float64)
         for row in range(len(to_go) - 2, -1, -1):
@@ -126,7 +126,7 @@ class EpisodeRolloutHookMerged(EpisodeRolloutHook):
         self.episode_rollout_hooks = episode_rollout_hooks
         self.check_overlapping_keys = check_overlapping_keys
 
-    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
+    def __call__(self, episode_batch: EpisodeBatchProtocol) -> dict[str, NDArray[Any]] | None:
         """See :class:`EpisodeRolloutHookProtocol`.
 
         :raises KeyError: two hooks add the same field.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def to_numpy(x: Any) -> Any:
+def to_numpy(x: object) -> Any:
     """Converts a value to NumPy arrays.
 
     Arrays and CPU tensors share their memory with the result; those inside a ``Batch`` are copied. Tensors of bfloat16
@@ -43,7 +43,7 @@ def to_numpy(x: Any) -> Any:
     return np.asanyarray(as_array(x))
 
 
-def to_torch(x: Any, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> Any:
+def to_torch(x: object, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> Any:
     """Converts a value to torch tensors.
 
     A writable array outside a ``Batch`` shares its memory with the result if neither dtype nor device changes.
@@ -68,7 +68,7 @@ def to_torch(x: Any, dtype: torch.dtype | None = None, device: str | int | torch
     raise TypeError(f"cannot make a tensor of {x!r}; wanted numbers, arrays of numbers, or a dict or Batch of them")
 
 
-def to_torch_as(x: Any, y: torch.Tensor) -> Any:
+def to_torch_as(x: object, y: torch.Tensor) -> Any:
     """Converts a value to torch tensors with the dtype and the device of another tensor.
 
     :param x: as in :func:`to_torch`.

@@ -19,7 +19,7 @@ _TAG = "~"  # the key that names the type of a value without a JSON type
 _NUMBERS = "biuf"
 
 
-def pack(tree: Any) -> tuple[str, dict[str, NDArray[Any]]]:
+def pack(tree: object) -> tuple[str, dict[str, NDArray[Any]]]:
     """Converts nested dicts (with any plain keys), lists and tuples of numbers, strings, bytes, arrays and tensors.
 
     Arrays may hold numbers, strings, or objects that are such data. :func:`unpack` restores numbers exactly, including
@@ -61,7 +61,7 @@ def summary(error: BaseException) -> str:
     return text if isinstance(error, ValueError) and text else f"{type(error).__name__}({text})"[:300]
 
 
-def is_plain(tree: Any) -> bool:
+def is_plain(tree: object) -> bool:
     """Whether :func:`pack` can convert ``tree``.
 
     >>> is_plain([1, {"x": np.zeros(2)}]), is_plain([object()])
@@ -85,7 +85,7 @@ def _encode(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> Any:
     return _tagged(value, arrays, path)
 
 
-def _tagged(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> dict[str, Any]:
+def _tagged(value: object, arrays: dict[str, NDArray[Any]], path: str) -> dict[str, Any]:
     if type(value) is tuple:
         return {_TAG: "tuple", "items": [_encode(entry, arrays, f"{path}[{i}]") for i, entry in enumerate(value)]}
     if isinstance(value, dict):
@@ -116,7 +116,7 @@ def _store(array: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> str:
     return name
 
 
-def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+def _decode(value: object, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if isinstance(value, list):
         return [_decode(entry, arrays) for entry in value]
     if not isinstance(value, dict):

@@ -122,7 +122,7 @@ def _counts_from_zero(space: MultiDiscrete) -> bool:
     return space.nvec.ndim == 1 and space.nvec.dtype == space.dtype == np.int64 and not space.start.any()
 
 
-def mask_of(obs: Any) -> Any:
+def mask_of(obs: object) -> Any:
     """Return the mask of legal actions.
 
     :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.

@@ -1,4 +1,4 @@
-"""Statistics of collects, updates, tests and epochs, under the names of Tianshou 1.0."""
+"""Statistics of collects, updates, tests and epochs."""
 
 from __future__ import annotations
 

@@ -41,14 +41,6 @@ def test_empty_buffer_returns_empty_results():
     assert np.array([buffer]).shape == (1,)  # NumPy must not take it for a sequence
 
 
-def test_reset_buffer_returns_empty_batches():
-    buffer = fill(ReplayBuffer(5), "..")
-    buffer.reset()
-    batch, _ = buffer.sample(0)
-    assert batch.obs.shape == (0,)
-    assert batch.act.dtype == np.int64
-
-
 # -- rows by index -----------------------------------------------------------------------------------------------------
 def test_getitem_takes_every_kind_of_index():
     buffer = fill(ReplayBuffer(5), "..T....")  # slots hold 5 6 2 3 4
@@ -134,15 +126,6 @@ def test_neighbours_where_no_row_is_yet():
     assert buffer.next([3, 4]).tolist() == [0, 2]
     with pytest.raises(IndexError):
         buffer.next(5)
-
-
-def test_batches_do_not_share_memory():
-    buffer = fill(ReplayBuffer(4), "....")
-    batch = buffer[:]
-    batch.obs[:] = -1
-    fill(buffer, "....", start=10)
-    assert (batch.obs == -1).all()
-    assert buffer.obs.tolist() == [10, 11, 12, 13]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -282,42 +265,6 @@ def test_late_keys_are_zero_in_other_rows():
     assert buffer.info.name.tolist() == [None, "x", None, None]
 
 
-def test_fraction_in_integer_column_raises():
-    buffer = fill(ReplayBuffer(4), "..")
-    before = everything(buffer)
-    with pytest.raises(TypeError, match="act"):
-        buffer.add(row(2, act=0.5))
-    assert everything(buffer) == before
-    buffer.add(row(2, act=2.0))  # a whole number is none the worse for it
-    assert buffer.act.tolist() == [0, 1, 2, 0]
-
-
-BAD = {
-    "key": ({"act"}, {}, KeyError),
-    "dtype": ((), {"act": 0.5}, TypeError),
-    "object": ((), {"act": "left"}, TypeError),
-    "shape": ((), {"obs": [1.0, 2.0]}, ValueError),
-    "nesting": ((), {"obs": {"a": 1.0}}, (ValueError, KeyError)),
-    "flag": ((), {"terminated": float("nan")}, TypeError),
-    "reward": ((), {"rew": [1.0, 2.0]}, ValueError),
-    "late key beside a bad one": ((), {"act": 0.5, "new": 1.0}, TypeError),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("make", [ReplayBuffer, lambda size: PrioritizedReplayBuffer(size, 0.6, 0.4)])
-def test_refused_row_leaves_buffer_unchanged(make, case):
-    left_out, changes, error = BAD[case]
-    buffer = fill(make(4), "..T.")
-    before = everything(buffer)
-    bad = row(4).__dict__ | changes
-    with pytest.raises(error):
-        buffer.add(Batch({key: value for key, value in bad.items() if key not in left_out}))
-    assert everything(buffer) == before
-    fill(buffer, ".", start=4)
-    assert buffer[0].obs == 4
-
-
 class Subclass(np.ndarray):
     """A subclass of NumPy's array."""
 
@@ -355,35 +302,6 @@ def test_add_takes_any_memory_layout(layout, key):
     buffer.add(Batch(given))
     np.testing.assert_array_equal(buffer[[0, 3]][key], np.array(given[key]))
     np.testing.assert_array_equal(buffer[[1, 4]][key], np.array(given[key]))
-
-
-def test_refused_first_row_defines_no_columns():
-    buffer = ReplayBuffer(4)
-    with pytest.raises(KeyError, match="rew"):
-        buffer.add(Batch(obs=1, act=1, terminated=False, truncated=False))
-    assert buffer._meta.is_empty()
-    fill(buffer, "..")
-
-
-def test_too_large_storage_raises_with_its_size():
-    buffer = ReplayBuffer(10**9)
-    with pytest.raises(MemoryError, match=r"\d"):
-        buffer.add(row(0, obs=np.zeros((84, 84, 100))))
-    assert buffer._meta.is_empty()
-    assert len(buffer) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({"size": -1}, ValueError),
-        ({"size": 3, "stack_num": 0}, AssertionError),
-        ({"size": 3, "sampler": "prioritized"}, TypeError),
-    ],
-)
-def test_arguments_that_make_no_sense(arguments, error):
-    with pytest.raises(error):
-        ReplayBuffer(**arguments)
 
 
 def test_reserved_names_cannot_be_assigned():
@@ -430,13 +348,6 @@ def test_single_row_returns_its_objects(value):
     assert buffer.get(np.array(1), "info").kept is value
     assert buffer[[1]].info.kept.shape == (1,)
     assert buffer[[1]].info.kept[0] is value
-
-
-def test_objects_without_stored_next_observations():
-    buffer = ReplayBuffer(5, ignore_obs_next=True)
-    for i, end in enumerate("..T."):
-        buffer.add(row(i, end.strip("."), obs=f"obs {i}", obs_next=f"next {i}"))
-    assert buffer[:].obs_next.tolist() == ["obs 1", "obs 2", "next 2", "obs 3"]
 
 
 # -- whole columns -----------------------------------------------------------------------------------------------------
@@ -527,23 +438,6 @@ def test_set_batch_installs_a_storage():
 
 
 # -- moving, copying ---------------------------------------------------------------------------------------------------
-def test_update_copies_rows_in_order():
-    source = fill(ReplayBuffer(4, stack_num=2), "..T...")
-    target = ReplayBuffer(6)
-    assert target.update(source).tolist() == [0, 1, 2, 3]
-    assert target.update(source).tolist() == [4, 5, 0, 1]
-    assert target[:].obs.tolist() == [4, 5, 2, 3, 4, 5]
-    assert len(source) == 4
-
-
-def test_update_keeps_final_obs_next():
-    source = ReplayBuffer(4)
-    source.add(row(0, "t", obs_next=77.0))
-    source.add(row(1))
-    for options in ({}, {"stack_num": 3}):
-        target = ReplayBuffer(4, **options)
-        target.update(source)
-        assert target.get([0, 1], "obs_next", stack_num=1).tolist() == [77, 2]
 
 
 def test_update_between_buffers_that_store_differently():
@@ -554,15 +448,6 @@ def test_update_between_buffers_that_store_differently():
     back = ReplayBuffer(4, ignore_obs_next=True)
     back.update(target)
     assert "obs_next" not in back._meta
-
-
-def test_save_only_last_obs_stores_last_frame():
-    buffer = ReplayBuffer(4, save_only_last_obs=True, stack_num=2)
-    for i in range(3):
-        buffer.add(row(i, obs={"image": [[i - 1], [i]]}, obs_next={"image": [[i], [i + 1]]}))
-    assert buffer.obs.image.tolist() == [[0], [1], [2], [0]]
-    assert buffer[2].obs.image.tolist() == [[1], [2]]
-    assert buffer[2].obs_next.image.tolist() == [[2], [3]]
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])

@@ -3,8 +3,8 @@ import pytest
 
 from data.buffer.rows import row
 from rlfast._core import carried
-from rlfast.data import Batch, HERReplayBuffer, HERVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
-from rlfast.data.buffer import Hindsight, Prioritized, Sequence
+from rlfast.data import Batch, HERReplayBuffer, HERVectorReplayBuffer, ReplayBuffer
+from rlfast.data.buffer import Hindsight
 
 UNREACHED = -1.0
 
@@ -32,30 +32,6 @@ def filled(buffer, episodes=3, length=5):
 
 def make(**options):
     return filled(HERReplayBuffer(20, reward, horizon=5, future_k=4, seed=0, **options))
-
-
-def test_goals_come_from_the_rows_ahead_in_the_episode():
-    batch, indices = make().sample(4000)
-    goals = batch.obs.desired_goal[:, 0]
-    relabelled = goals != UNREACHED
-    assert relabelled.mean() == pytest.approx(0.75, abs=0.03)
-    achieved = batch.obs_next.achieved_goal[:, 0]
-    ahead = (goals - achieved)[relabelled]
-    assert set(ahead) == {0, 1, 2, 3, 4}
-    assert (batch.rew[relabelled] == np.where(ahead == 0, 0, -1)).all()
-    assert (batch.rew[~relabelled] == -1).all()
-    assert np.array_equal(batch.obs.desired_goal, batch.obs_next.desired_goal)
-    assert indices.dtype == np.int64
-
-
-def test_hindsight_never_changes_stored_rows():
-    buffer = make()
-    before = [buffer.obs.desired_goal.copy(), buffer.rew.copy(), buffer[:].obs_next.desired_goal]
-    for _ in range(5):
-        buffer.sample(64)
-    after = [buffer.obs.desired_goal, buffer.rew, buffer[:].obs_next.desired_goal]
-    for was, now in zip(before, after, strict=True):
-        assert np.array_equal(was, now)
 
 
 def test_the_reward_function_is_called_once_with_the_relabelled_rows():
@@ -90,30 +66,10 @@ def test_the_same_goals_all_along_an_n_step_return():
         assert last[place] == rows[-1]
 
 
-def test_rows_that_were_not_sampled_have_their_own_goal():
-    buffer = make()
-    assert (buffer[:].obs.desired_goal == UNREACHED).all()
-    assert (buffer[[1, 2, 3]].obs.desired_goal == UNREACHED).all()
-
-
 def test_a_slice_of_a_sample_keeps_its_goals():
     buffer = make()
     batch, indices = buffer.sample(40)
     assert np.array_equal(buffer[indices[10:20]].obs.desired_goal, batch.obs.desired_goal[10:20])
-
-
-@pytest.mark.parametrize(
-    "options", [{"stack_num": 3}, {"ignore_obs_next": True}, {"stack_num": 2, "ignore_obs_next": True}]
-)
-def test_with_frame_stacks_and_without_stored_next_observations(options):
-    batch, indices = make(**options).sample(500)
-    goals = batch.obs.desired_goal.reshape(500, -1)
-    assert (goals == goals[:, :1]).all()
-    relabelled = carried(indices) >= 0
-    assert 0 < relabelled.sum() < 500
-    assert (goals[~relabelled] == UNREACHED).all()
-    ahead = goals[relabelled, 0] - batch.obs.achieved_goal.reshape(500, -1)[relabelled, -1]
-    assert ((ahead >= 0) & (ahead <= 5)).all()
 
 
 def test_environments_are_kept_apart():
@@ -129,21 +85,6 @@ def test_environments_are_kept_apart():
     assert rows.max() < 20
     assert set((child.obs.achieved_goal // 100).ravel()) == {10, 11}
     assert (child.obs.desired_goal != UNREACHED).any()
-
-
-def test_hindsight_with_priorities_and_sequences():
-    buffer = VectorReplayBuffer(
-        40, 2, relabel=Hindsight(reward, 5, 4), sampler=Prioritized(0.6, 0.4), unit=Sequence(3, burn_in=1), seed=0
-    )
-    for step in range(10):
-        buffer.add(
-            Batch.stack([goal_row(10 * ring + step // 5, step % 5, "t" if step % 5 == 4 else "") for ring in range(2)])
-        )
-    batch, indices = buffer.sample(50)
-    assert batch.obs.desired_goal.shape == (50, 4, 1)
-    assert batch.weight.shape == (50,)
-    assert (batch.obs.desired_goal == batch.obs.desired_goal[:, :1]).all()
-    buffer.update_weight(indices, np.arange(50.0))
 
 
 def test_attributes_of_tianshou():

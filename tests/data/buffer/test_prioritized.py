@@ -13,13 +13,6 @@ def make(size=5, alpha=0.5, beta=0.5, **options):
     return PrioritizedReplayBuffer(size, alpha, beta, seed=0, **options)
 
 
-def test_rows_are_drawn_by_priority():
-    buffer = fill(make(alpha=1.0), "....")
-    buffer.update_weight(np.arange(4), np.array([1.0, 2.0, 3.0, 0.0]))
-    shares = np.bincount(buffer.sample_indices(40000), minlength=5) / 40000
-    assert np.allclose(shares, [1 / 6, 1 / 3, 1 / 2, 0, 0], atol=0.01)
-
-
 def test_weights_are_what_the_paper_says():
     """In Tianshou, the leaves p^alpha were divided by the raw smallest priority."""
     buffer = fill(make(beta=0.5), "...")
@@ -43,6 +36,8 @@ def test_new_rows_have_the_largest_priority_so_far():
     assert np.allclose(buffer.weight[np.arange(3)], np.array([9.0, 1.0, 9.0]) ** 0.5)
     buffer.init_weight(np.array([1]))
     assert np.allclose(buffer.weight[1], 3.0)
+    buffer.update_weight(np.array([0, 1]), 4.0)  # one for all
+    assert np.allclose(buffer.weight[np.arange(3)], [2.0, 2.0, 3.0])
 
 
 def test_set_beta_counts_in_a_vector_buffer():
@@ -79,28 +74,6 @@ def test_only_rows_with_a_whole_stack_are_drawn_when_asked():
     assert buffer.sample_indices(0).tolist() == [2, 3, 6, 7]
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_bad_priority_raises_and_changes_nothing(bad):
-    """In Tianshou, a NaN spoilt every sample after it."""
-    buffer = fill(make(), "...")
-    before = buffer.weight[np.arange(5)].tolist()
-    with pytest.raises(ValueError, match="1"):
-        buffer.update_weight(np.arange(3), np.array([1.0, bad, 2.0]))
-    with pytest.raises(ValueError, match="priorit"):
-        buffer.update_weight(np.arange(3), np.ones(2))
-    assert buffer.weight[np.arange(5)].tolist() == before
-    buffer.sample(10)
-
-
-def test_stale_update_keeps_new_priority():
-    buffer = fill(make(3), "...")
-    _, indices = buffer.sample(30)
-    fill(buffer, ".", start=3)
-    buffer.update_weight(indices, np.full(30, 4.0))
-    assert np.allclose(buffer.weight[np.arange(3)], [1, 2, 2])
-    assert buffer._core.stale_updates == (indices == 0).sum()
-
-
 def test_moved_rows_are_drawn():
     buffer = make()
     buffer.update(fill(ReplayBuffer(3), "..."))
@@ -121,14 +94,6 @@ def test_priorities_by_composition():
     buffer.update_weight(indices, np.arange(4.0))
     assert batch.weight.tolist() == [1.0] * 4
     assert buffer.options["sampler"] == Prioritized(0.6, 0.4)
-
-
-@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.4), (-1.0, 0.4), (0.6, -0.1), (float("nan"), 0.4)])
-def test_exponents_out_of_range(alpha, beta):
-    with pytest.raises(AssertionError):
-        PrioritizedReplayBuffer(5, alpha, beta)
-    with pytest.raises(AssertionError):
-        PrioritizedVectorReplayBuffer(5, 2, alpha=alpha, beta=beta)
 
 
 def test_a_child_draws_from_its_own_rows_by_priority():

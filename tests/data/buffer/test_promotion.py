@@ -381,13 +381,6 @@ def test_other_objects_are_saved_as_pickles_only(value, tmp_path):
     assert not (tmp_path / "b").exists()
 
 
-def test_a_folder_keeps_no_objects(tmp_path):
-    buffer = ReplayBuffer(8, storage=str(tmp_path))
-    buffer.add(row(0, info={"a": "x"}))
-    with pytest.raises(TypeError, match=r"info\.a: flush keeps no columns of Python objects: use save"):
-        buffer.flush()
-
-
 def test_promoted_numbers_are_flushed_and_opened(tmp_path):
     buffer = ReplayBuffer(8, storage=str(tmp_path))
     buffer.add(row(0, info={"a": 1}))

@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-from data.buffer.rows import everything, fill, row, rows
+from data.buffer.rows import fill, row, rows
 from rlfast.data import (
     Batch,
     HERReplayBuffer,
@@ -57,15 +57,6 @@ def test_rows_go_to_their_rings():
     assert buffer.sample_indices(None).tolist() == [0, 1, 4, 8, 9]
     assert buffer.unfinished_index().tolist() == [1, 4, 9]
     assert buffer.last_index.tolist() == [1, 4, 9]
-
-
-@pytest.mark.parametrize("ids", [[3], [-4], [0, 1, 2, 3]])
-def test_unknown_buffer_id_raises_index_error(ids):
-    buffer = filled()
-    before = everything(buffer)
-    with pytest.raises(IndexError):
-        buffer.add(rows(9, len(ids)), buffer_ids=ids)
-    assert everything(buffer) == before
 
 
 def test_a_slice_gives_live_rows_only():
@@ -164,12 +155,6 @@ def test_environments_whose_infos_differ():
     assert buffer.info.c.tolist() == [0, 0, 0, 0, 0.5, 0]
 
 
-def test_extra_keys_are_kept():
-    buffer = VectorReplayBuffer(4, 2)
-    buffer.add(rows(0, 2, logp=0.5))
-    assert buffer.sample(3)[0].logp.tolist() == [0.5] * 3
-
-
 @pytest.mark.parametrize("ids", [[1, 0], (1, 0), np.array([1, 0]), np.array([1, 0], np.uint8), np.array([0, 1])[::-1]])
 def test_buffer_ids_of_every_kind(ids):
     buffer = VectorReplayBuffer(6, 2)
@@ -187,16 +172,6 @@ def test_non_integer_buffer_ids_raise(ids, filled):
     with pytest.raises(TypeError, match="buffer ids are integers"):
         buffer.add(rows(1, 2), ids)
     assert len(buffer) == 2 * filled
-
-
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "i8"])
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_rewards_in_either_byte_order(dtype, order):
-    buffer = filled()
-    batch = rows(3, 3)
-    batch.rew = np.array([1, -2, 300], order + dtype)
-    index = buffer.add(batch)[0]
-    assert buffer.rew[index].tolist() == [1, -2, 300]
 
 
 @pytest.mark.parametrize("buffer", [ReplayBuffer(4), VectorReplayBuffer(8, 2)], ids=["single", "vector"])

@@ -1,6 +1,5 @@
 """What collectors check of their arguments, and what one collect has counted."""
 
-import math
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -11,17 +10,13 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from rlfast.data import (
     AsyncCollector,
-    Batch,
     CachedReplayBuffer,
     Collector,
-    CollectStats,
     PrioritizedReplayBuffer,
     ReplayBuffer,
     VectorReplayBuffer,
 )
-from rlfast.data.buffer.base import MalformedBufferError
 from rlfast.data.collect import checks
-from rlfast.data.collect.limits import Tally
 from rlfast.env import DummyVectorEnv
 from rlfast.utils.arguments.checks import NonFiniteError, ObservationError
 from scripted import Scripted, ScriptedPolicy
@@ -199,18 +194,6 @@ def test_capacities_of_buffers_that_can(buffer, env_num, rows):
     assert (found if rows is None else found.tolist()) == rows
 
 
-def test_missing_values_are_named():
-    buffer = ReplayBuffer(5)
-    checks.check_nothing_missing(buffer)
-    checks.check_nothing_missing(VectorReplayBuffer(10, 2))
-    row = {"obs": {"a": {"b": 1.0}}, "act": 0, "rew": 1.0, "terminated": False, "truncated": False}
-    buffer.add(Batch(**row, obs_next={"a": {"b": 2.0}}, info={}))
-    checks.check_nothing_missing(buffer)
-    buffer.add(Batch(**row, obs_next={"a": {"b": np.nan}}, info={}))
-    with pytest.raises(MalformedBufferError, match=r"missing \(NaN or None\) in the buffer's obs_next\.a\.b: an env"):
-        checks.check_nothing_missing(buffer)
-
-
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
@@ -263,49 +246,4 @@ def test_rewards_that_are_not_finite_raise(rewards, message):
         checks.check_rewards(np.array(rewards), np.array([4, 7]), 12)
 
 
-def test_a_full_ring_raises():
-    room = np.array([2, 0])
-    checks.check_room(room, VectorReplayBuffer(30, 3), np.array([0]))
-    for buffer, rows in ((VectorReplayBuffer(30, 3), 10), (SimpleNamespace(), 0)):
-        with pytest.raises(ValueError, match=f"environment 1 has filled the {rows} rows that the buffer has for it"):
-            checks.check_room(room, buffer, np.array([0, 1]))
-
-
 # -- numbers -----------------------------------------------------------------------------------------------------------
-
-
-def test_positive_numbers():
-    assert [checks.positive("n", value) for value in (1, 1e3, np.int8(5))] == [1, 1000, 5]
-    for value in (0, -3):
-        with pytest.raises(ValueError, match=f"^n must be a positive integer, got {value}$"):
-            checks.positive("n", value)
-    with pytest.raises(TypeError, match=r"^n must be an integer, got 2\.5$"):
-        checks.positive("n", 2.5)
-    with pytest.warns(UserWarning, match=r"n=2\.5 is not whole: 3 is taken"):
-        assert checks.positive("n", 2.5, rounded=math.ceil) == 3
-
-
-def test_statistics_of_a_tally():
-    lens = [np.array([3]), np.array([2, 1])]
-    stats = Tally(steps=7, broken=1, returns=[np.array([3.0]), np.array([1.0, 2.0])], lens=lens).stats(2.0)
-    assert (stats.returns.tolist(), stats.lens.tolist()) == ([3.0, 1.0, 2.0], [3, 2, 1])
-    assert (stats.n_collected_episodes, stats.n_collected_steps, stats.n_broken_episodes) == (3, 7, 1)
-    assert (stats.collect_time, stats.collect_speed, stats.returns_stat.max, stats.lens_stat.max) == (2.0, 3.5, 3, 3)
-    nothing = Tally(steps=4).stats(0.5)
-    assert (nothing.returns.shape, nothing.lens.shape, nothing.lens.dtype) == ((0,), (0,), np.int64)
-    assert (nothing.n_collected_episodes, nothing.returns_stat) == (0, None)
-
-
-def test_statistics_of_a_users_class_have_the_whole_lengths():
-    def counted(*lens):
-        own = CollectStats()
-        own.lens, own.n_collected_steps = np.array(lens), 8
-        return own
-
-    own = counted(5)  # of the rows that the buffer still has
-    stats = Tally(custom_stats=own, lens=[np.array([9])], broken=2).stats(2.0)
-    assert stats is own
-    assert (stats.lens.tolist(), stats.lens_stat.mean, stats.n_broken_episodes) == ([9], 9.0, 2)
-    assert (stats.collect_time, stats.collect_speed) == (2.0, 4.0)
-    assert Tally(custom_stats=counted(5, 6), lens=[np.array([9])]).stats(2.0).lens.tolist() == [5, 6]
-    assert Tally(custom_stats=counted()).stats(2.0).lens.tolist() == []

@@ -8,30 +8,6 @@ def ids(*values: int) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-@pytest.mark.pitfall("E11")
-@pytest.mark.parametrize(
-    ("n_step", "exact", "sizes"),
-    [
-        (6, False, [4, 4]),
-        (8, False, [4, 4]),
-        (6, True, [4, 2]),
-        (5, True, [4, 1]),
-        (9, True, [4, 4, 1]),
-        (1, True, [1]),
-        (3, True, [3]),
-        (3, False, [4]),
-        (8, True, [4, 4]),
-    ],
-)
-def test_steps(n_step, exact, sizes):
-    goal = StepLimit(n_step, np.arange(4), **{"exact": True} if exact else {})
-    seen = []
-    while not goal.reached:
-        seen.append(len(goal.ready))
-        goal.advance(len(goal.ready), ids())
-    assert seen == sizes
-
-
 @pytest.mark.parametrize(
     ("n_step", "exact", "steps"),
     [(9, False, 2), (8, False, 1), (5, False, 1), (4, False, None), (9, True, 1), (8, True, 1), (5, True, None)],
@@ -39,25 +15,6 @@ def test_steps(n_step, exact, sizes):
 def test_the_last_step_of_all_environments_is_left_to_python(n_step, exact, steps):
     """Environments that are not in a last step of fewer are reset by the next collect, so maybe with its seed."""
     assert StepLimit(n_step, np.arange(4), exact=exact).whole_steps == (None if steps is None else ("steps", steps))
-
-
-def test_an_environment_leaves_when_the_others_are_enough():
-    goal = EpisodeLimit(5, 3)
-    assert goal.ready.tolist() == [0, 1, 2]
-    goal.advance(len(goal.ready), ids(0))  # 4 missing, 3 environments: all go on
-    goal.advance(len(goal.ready), ids(0, 2))  # 2 missing: the first of those that ended leaves
-    assert goal.ready.tolist() == [1, 2]
-    goal.advance(len(goal.ready), ids())
-    goal.advance(len(goal.ready), ids(2))
-    assert goal.ready.tolist() == [1]
-    assert not goal.reached
-    goal.advance(len(goal.ready), ids(1))
-    assert goal.reached
-
-
-def test_fewer_episodes_than_environments():
-    assert EpisodeLimit(2, 5).ready.tolist() == [0, 1]
-    assert EpisodeQuotas(2, 5).ready.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(("n_episode", "env_num"), [(1, 1), (7, 3), (3, 7), (10, 4), (8, 4)])

@@ -24,25 +24,6 @@ def given(ids, known=(0, 2, 5), before=STEP):
     return policy_input(fields, ids, None if before is None else (np.array(known), before))
 
 
-def test_the_fields_are_observations_and_infos_alone():
-    batch = given([0, 2, 5])
-    assert [*batch.keys()] == ["obs", "info"]
-    assert batch.obs.tolist() == [0.0, 2.0, 5.0]
-    with pytest.raises(AttributeError, match="reward"):
-        batch.reward
-
-
-def test_the_step_before_of_the_same_environments():
-    batch = given([0, 2, 5])
-    assert batch.act is STEP["act"]
-    assert batch.rew.tolist() == [0.1, 0.2, 0.3]
-    assert (batch.terminated.tolist(), batch.truncated.tolist()) == ([True, False, False], [False, False, True])
-    assert batch.done.tolist() == [True, False, True]
-    assert batch.obs_next["x"].tolist() == [4, 5, 6]
-    assert isinstance(batch.policy, Batch)
-    assert len(batch.policy.keys()) == 0  # the policy gave nothing to store
-
-
 def test_the_step_before_of_others_is_picked_by_environment():
     batch = given([5, 0])
     assert (batch.act.tolist(), batch.done.tolist(), batch.rew.tolist()) == ([3, 1], [True, True], [0.3, 0.1])
@@ -69,10 +50,3 @@ def test_copies_have_no_step_before(again):
     assert batch.obs[0] == 0.0
     with pytest.raises(AttributeError, match="act"):
         batch.act
-
-
-def test_a_field_that_is_set_hides_the_step_before():
-    batch = given([0, 2, 5])
-    batch.act = np.array([7, 8, 9])
-    assert batch.act.tolist() == [7, 8, 9]
-    assert [*batch.keys()] == ["obs", "info", "act"]

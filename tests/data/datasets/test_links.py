@@ -13,7 +13,7 @@ from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.datasets.converting import Target
 from rlfast.data.datasets.converting import write as write_all
 from rlfast.data.datasets.opening import open_source
-from rlfast.data.hdf5 import from_hdf5
+from rlfast.data.formats.hdf5 import from_hdf5
 
 h5py = pytest.importorskip("h5py")
 

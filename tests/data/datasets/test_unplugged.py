@@ -12,7 +12,7 @@ from rlfast._core import UnpluggedShards
 from rlfast.cli.data import main
 from rlfast.data import ReplayBuffer
 from rlfast.data.datasets.opening import open_source
-from rlfast.data.datasets.unplugged import SkippedWarning, UnpluggedSource
+from rlfast.data.formats.rl_unplugged import SkippedWarning, UnpluggedSource
 from rlfast.utils import tree
 from shard_files import checksum, example, image, png, record, row, shard, write
 

@@ -1,4 +1,4 @@
-"""``Batch``: named arrays, tensors and batches of them, under Tianshou's path."""
+"""``Batch``: named arrays, tensors and batches of them."""
 
 from __future__ import annotations
 

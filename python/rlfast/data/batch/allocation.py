@@ -8,7 +8,7 @@ from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.operations import blank
 
 
-def create_value(inst: Any, size: int, stack: bool = True) -> Any:
+def create_value(inst: object, size: int, stack: bool = True) -> Any:
     """Allocates ``size`` values with the dtypes and shapes of an example: zeros, or None for objects.
 
     :param inst: the example: a number, an array, a tensor, or a ``Batch`` or dict of them.
@@ -29,7 +29,7 @@ def create_value(inst: Any, size: int, stack: bool = True) -> Any:
     return blank(inst, size, stack)
 
 
-def alloc_by_keys_diff(meta: Any, batch: Any, size: int, stack: bool = True) -> None:
+def alloc_by_keys_diff(meta: Batch, batch: Batch, size: int, stack: bool = True) -> None:
     """Allocates, in place, each field of ``batch`` that ``meta`` does not have.
 
     :param meta: the ``Batch`` that receives the fields; a field that is an empty batch counts as missing.

@@ -16,7 +16,7 @@ else:
     TDistribution = TypeVar("TDistribution")
 
 
-def is_distribution(value: Any) -> TypeGuard[Distribution]:
+def is_distribution(value: object) -> TypeGuard[Distribution]:
     """Whether ``value`` is a torch distribution. This does not import torch: without it, no value is one."""
     distributions = sys.modules.get("torch.distributions")
     return distributions is not None and isinstance(value, distributions.Distribution)
@@ -60,7 +60,7 @@ def get_len_of_dist(dist: Distribution) -> int:
     return dist.batch_shape[0]
 
 
-def equal(dist: Distribution, other: Any) -> bool:
+def equal(dist: Distribution, other: object) -> bool:
     """Whether two distributions are of the same class and have equal parameters."""
     if type(dist) is not type(other):
         return False
@@ -78,7 +78,7 @@ def _state(dist: Distribution) -> dict[str, Any]:
     return state
 
 
-def _same(value: Any, other: Any) -> bool:
+def _same(value: object, other: object) -> bool:
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rlfast.data.batch.fields import Fields, made, parse
+from rlfast._core import BatchBase
+from rlfast.data.batch.parsing import made, parse
 from rlfast.data.batch.values import is_number, is_numeric, to_objects
 from rlfast.utils.tree import is_tensor, object_array
 
@@ -17,9 +18,7 @@ from rlfast.utils.tree import is_tensor, object_array
 _MISSING: Any = object()
 
 
-def cat(
-    batches: Sequence[Any] | Fields | dict[str, Any], kind: type[Fields], head: Fields | None = None
-) -> dict[str, Any]:
+def cat(batches: Sequence[Any] | BatchBase | dict[str, Any], kind: type[BatchBase], head: Any = None) -> dict[str, Any]:
     """Concatenates ``head`` and ``batches``; see :meth:`rlfast.data.Batch.cat`.
 
     :param batches: batches or dicts.
@@ -28,7 +27,7 @@ def cat(
     :return: the fields of the result.
     :raises ValueError: a batch has no rows.
     """
-    given = _non_empty([batches] if isinstance(batches, Fields | dict) else batches, kind)
+    given = _non_empty([batches] if isinstance(batches, BatchBase | dict) else batches, kind)
     try:
         lengths = [_length(batch) for batch in given]
     except TypeError as error:
@@ -42,7 +41,7 @@ def _length(batch: Any) -> int:
     return 0 if batch.is_empty(recurse=True) else len(batch)
 
 
-def stack(batches: Iterable[Any], kind: type[Fields], axis: int = 0, head: Fields | None = None) -> dict[str, Any]:
+def stack(batches: Iterable[Any], kind: type[BatchBase], axis: int = 0, head: Any = None) -> dict[str, Any]:
     """Stacks ``head`` and ``batches`` along a new axis; see :meth:`rlfast.data.Batch.stack`.
 
     :param batches: batches or dicts.
@@ -57,7 +56,7 @@ def stack(batches: Iterable[Any], kind: type[Fields], axis: int = 0, head: Field
     return _stack_fields(given, axis, kind)
 
 
-def blank(inst: Any, size: int, stack: bool = True) -> Any:
+def blank(inst: object, size: int, stack: bool = True) -> Any:
     """Allocates ``size`` values with the dtype and the shape of an example: zeros, or None for objects.
 
     :param inst: the example.
@@ -79,15 +78,15 @@ def blank(inst: Any, size: int, stack: bool = True) -> Any:
     return np.zeros(shape, inst.dtype) if is_numeric(inst) else np.full(shape, None, dtype=object)
 
 
-def _with_empty(values: list[Any], kind: type[Fields]) -> list[Any]:
+def _with_empty(values: list[Any], kind: type[BatchBase]) -> list[Any]:
     return [made(kind, {}) if value is _MISSING else value for value in values]
 
 
-def _cat_fields(batches: list[Fields], lengths: list[int], kind: type[Fields]) -> dict[str, Any]:
+def _cat_fields(batches: list[Any], lengths: list[int], kind: type[BatchBase]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, values in _columns(batches).items():
         present = [value for value in values if value is not _MISSING]
-        nested = [isinstance(value, Fields) for value in present]
+        nested = [isinstance(value, BatchBase) for value in present]
         if all(nested):  # also when no batch has a value there: the field stays, as an empty batch
             fields[key] = made(kind, _cat_fields(_with_empty(values, kind), lengths, kind))
         elif any(nested):
@@ -113,7 +112,7 @@ def _concatenate(key: str, values: list[Any], present: list[Any], lengths: list[
     return to_objects(np.concatenate(values))
 
 
-def _stack_fields(batches: list[Fields], axis: int, kind: type[Fields]) -> dict[str, Any]:
+def _stack_fields(batches: list[Any], axis: int, kind: type[BatchBase]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, values in _columns(batches).items():
         present = [value for value in values if value is not _MISSING]
@@ -121,7 +120,7 @@ def _stack_fields(batches: list[Fields], axis: int, kind: type[Fields]) -> dict[
             raise ValueError(
                 f"field {key!r} is missing in some of the batches; they stack only with axis=0, got axis={axis}"
             )
-        if all(isinstance(value, Fields) for value in present):
+        if all(isinstance(value, BatchBase) for value in present):
             fields[key] = made(kind, _stack_fields(_with_empty(values, kind), axis, kind))
         else:
             filler = blank(present[0], 1)[0] if len(present) < len(values) else None
@@ -144,10 +143,10 @@ def _stack_values(values: list[Any], axis: int) -> Any:
     return object_array(values)
 
 
-def _non_empty(batches: Iterable[Any], kind: type[Fields]) -> list[Fields]:
+def _non_empty(batches: Iterable[Any], kind: type[BatchBase]) -> list[Any]:
     given = []
     for batch in batches:
-        if not isinstance(batch, Fields | dict):
+        if not isinstance(batch, BatchBase | dict):
             raise ValueError(f"only batches and dicts are combined to a Batch, got {type(batch).__name__}")
         parsed = parse(batch, kind)
         if not parsed.is_empty():
@@ -155,12 +154,12 @@ def _non_empty(batches: Iterable[Any], kind: type[Fields]) -> list[Fields]:
     return given
 
 
-def _columns(batches: list[Fields]) -> dict[str, list[Any]]:
+def _columns(batches: list[Any]) -> dict[str, list[Any]]:
     """Returns, for each key in order of appearance, its value in every batch; ``_MISSING`` where that is empty."""
     columns: dict[str, list[Any]] = {}
     for i, batch in enumerate(batches):
         for key, value in batch.__dict__.items():
             column = columns.setdefault(key, [_MISSING] * len(batches))
-            if not (isinstance(value, Fields) and not value.__dict__):
+            if not (isinstance(value, BatchBase) and not value.__dict__):
                 column[i] = value
     return columns

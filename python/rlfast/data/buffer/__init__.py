@@ -1,4 +1,4 @@
-"""Replay buffers under Tianshou's names."""
+"""Replay buffers."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The replay buffer: Tianshou's names over the Rust engine."""
+"""The replay buffer."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from rlfast._core import SchemaMismatch
 from rlfast.compat.buffers import TianshouView
 from rlfast.data._leaves import dotted
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer.io.files import FileMethods
+from rlfast.data.buffer.files import FileMethods
 from rlfast.data.buffer.options.config import Config, ignore_unknown
 from rlfast.data.buffer.options.relabelling import Hindsight
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
 from rlfast.data.buffer.options.units import Unit
-from rlfast.data.buffer.store import output_arrays, reading, sampling, writing
+from rlfast.data.buffer.store import priorities, reading, writing
 from rlfast.data.buffer.store.column_batch import ColumnBatch
 from rlfast.data.buffer.store.priorities import PriorityMethods
-from rlfast.data.buffer.store.row_range import RowRange
+from rlfast.data.buffer.store.row_range import IndexLike, RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
-IndexLike = int | slice | list[int] | NDArray[Any]
 _DERIVED = frozenset(
     {
         "_core",
@@ -118,8 +117,7 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
     >>> buf.update_weight(indices, abs(batch.rew).sum(-1))
     """
 
-    _none_is_all: ClassVar[bool] = False  # whether sample_indices(None) returns all rows, as Tianshou's managers do
-    _is_manager: ClassVar[bool] = False
+    _none_is_all: ClassVar[bool] = False  # whether sample_indices(None) returns all rows
     _sampler_kind: ClassVar[type] = object  # the class of the sampler that a file for this class must have
     _adds: ClassVar[bool] = True  # whether rows are added, and read after a draw, by the methods of this class:
     _reads: ClassVar[bool] = True  # then the engine does several of their steps in one call
@@ -195,7 +193,7 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
         except KeyError:
             raise AttributeError(f"{type(self).__name__!r} has no attribute or stored field {key!r}") from None
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         assert key not in self._reserved_keys, f"key '{key}' is reserved and cannot be assigned"
         if key == "maxsize" and value != self.__dict__.get(key, value):
             raise AttributeError("maxsize is fixed: make a buffer of another size, and update it with this one")
@@ -246,7 +244,9 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
         added = self._add(batch, rows.ring if buffer_ids is None else [rows.ring])
         return added if rows.whole else rows.outside_added(added)
 
-    def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
+    def append(
+        self, *, obs: object, act: object, rew: object, terminated: object, truncated: object, obs_next: object = None
+    ) -> int:
         """Appends a row by keywords, without a ``Batch``, which is the fastest way. The buffer must have one ring.
 
         :param obs: observation.
@@ -291,7 +291,7 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
             batch_size = 0 if self._none_is_all or not len(self) else len(self)
         return reading.draw(self._rows, batch_size) if batch_size >= 0 else np.array([], np.int64)
 
-    def sample(self, batch_size: int | None, out: output_arrays.Out | None = None) -> tuple[Batch, Index]:
+    def sample(self, batch_size: int | None, out: reading.Out | None = None) -> tuple[Batch, Index]:
         """Draws rows and reads them.
 
         :param batch_size: see :meth:`sample_indices`.
@@ -309,8 +309,9 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
                 pass
             else:
                 return drawn
-        makes_rows = type(self).__getitem__ is not ReplayBuffer.__getitem__
-        return self._core.hold(partial(sampling.sample, self, batch_size, out, makes_rows=makes_rows))
+        cls = type(self)
+        maker = None if cls.__getitem__ is ReplayBuffer.__getitem__ else f"{cls.__name__}.__getitem__"
+        return self._core.hold(partial(reading.sample, self, batch_size, out, maker))
 
     def __getitem__(self, index: IndexLike) -> Batch:
         """Returns rows as a batch of new arrays.
@@ -320,7 +321,8 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
             fields (``buffer[0].info.env_id``) are NumPy's scalars.
         :raises IndexError: if a row is out of range, or ``index`` is not an index.
         """
-        return reading.batch(self._rows, index)
+        rows = self._rows
+        return rows.read(rows.direct, reading.batch, index)
 
     def _joined(self, index: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
         """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of the rows ``later``.
@@ -333,7 +335,11 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
         batch.update({name: others[name] for name in names} | given)
         return batch
 
-    def get(self, index: IndexLike, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+    def _weights(self, index: Index) -> NDArray[np.float64]:
+        """Returns the importance weights of rows, as batches have them."""
+        return priorities.weights(self._rows, self._rows.resolve(index))
+
+    def get(self, index: IndexLike, key: str, default_value: object = None, stack_num: int | None = None) -> Any:
         """Returns one field of rows, with frame stacks.
 
         :param index: one row or many, as for ``buffer[index]``.

@@ -1,4 +1,4 @@
-"""Hindsight experience replay under Tianshou's names."""
+"""Hindsight experience replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tianshou 1.0's path to what :mod:`rlfast.data.buffer.prioritized` has."""
+"""Another path to what :mod:`rlfast.data.buffer.prioritized` has."""
 
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
 

@@ -1,4 +1,4 @@
-"""Prioritized experience replay under Tianshou's names."""
+"""Prioritized experience replay."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
 
 def prioritized(alpha: float, beta: float, weight_norm: bool) -> Prioritized:
-    """The sampler; an AssertionError where Tianshou raises one."""
+    """Returns the sampler; wrong exponents are an AssertionError, as other wrong arguments of buffers are."""
     try:
         return Prioritized(alpha, beta, weight_norm)
     except ValueError as error:

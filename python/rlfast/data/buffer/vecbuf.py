@@ -1,4 +1,4 @@
-"""Tianshou 1.0's path to what :mod:`rlfast.data.buffer.vector` has."""
+"""Another path to what :mod:`rlfast.data.buffer.vector` has."""
 
 from rlfast.data.buffer.vector import HERVectorReplayBuffer, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 

@@ -45,7 +45,7 @@ class ActingPolicyProtocol(Protocol):
         """Map an action from the environment's action space to that of the policy."""
 
 
-def positive(name: str, value: Any, *, rounded: Callable[[float], int] | None = None) -> int:
+def positive(name: str, value: object, *, rounded: Callable[[float], int] | None = None) -> int:
     """Convert a positive number to an integer.
 
     :param name: the name of the argument, for messages.
@@ -61,7 +61,7 @@ def positive(name: str, value: Any, *, rounded: Callable[[float], int] | None = 
     return count
 
 
-def is_single(env: Any) -> bool:
+def is_single(env: object) -> bool:
     """Whether ``env`` is a single Gymnasium environment, not a vector environment."""
     return isinstance(env, gym.Env) and not hasattr(env, "__len__")
 
@@ -77,7 +77,7 @@ def as_vector(env: Any) -> BaseVectorEnv:
     return as_vector_env(env)
 
 
-def check_policy(policy: Any, *, exploration_noise: bool) -> None:
+def check_policy(policy: object, *, exploration_noise: bool) -> None:
     """Check that a policy is callable or has ``forward``, and has the methods that a collector calls.
 
     :param policy: an object of any class.
@@ -95,7 +95,7 @@ def check_policy(policy: Any, *, exploration_noise: bool) -> None:
         )
 
 
-def check_spaces(policy: Any, env: BaseVectorEnv) -> None:
+def check_spaces(policy: object, env: BaseVectorEnv) -> None:
     """Warn if the policy's action or observation space differs from that of the environments.
 
     The bounds of boxes may differ, because a policy may use a part of a box.
@@ -134,7 +134,7 @@ def _form(space: gym.Space[Any]) -> Any:
     return type(space), space.shape
 
 
-def check_buffer(buffer: Any, env_num: int) -> None:
+def check_buffer(buffer: object, env_num: int) -> None:
     """Check that a buffer can store the transitions of ``env_num`` environments separately.
 
     :raises TypeError: ``buffer`` lacks methods that are needed, or it is not a vector buffer and ``env_num`` is more
@@ -159,7 +159,7 @@ def check_buffer(buffer: Any, env_num: int) -> None:
         raise ArgumentError(f"{kind} has no room: its size is {size}")
 
 
-def row_capacities(buffer: Any, env_num: int | None) -> NDArray[np.int64] | None:
+def row_capacities(buffer: object, env_num: int | None) -> NDArray[np.int64] | None:
     """Return the capacity of the buffer for each environment, in rows; None where it is not fixed or not known.
 
     :param env_num: the number of environments; None where it is not known: each part of the buffer is of one.
@@ -201,7 +201,7 @@ def check_rewards(rew: NDArray[Any], ids: Ids, steps: int) -> None:
         raise reward_error(int(ids[row]), rew[row], steps)
 
 
-def reward_error(env: int, reward: Any, steps: int) -> NonFiniteError:
+def reward_error(env: int, reward: object, steps: int) -> NonFiniteError:
     """Return the error for a reward that is not finite, which environment ``env`` gave after ``steps`` steps."""
     return NonFiniteError(
         f"environment {env} gave the reward {reward} after {steps} environment steps, and learning from it would make "
@@ -209,7 +209,7 @@ def reward_error(env: int, reward: Any, steps: int) -> NonFiniteError:
     )
 
 
-def choice_error(error: Exception, obs: Any, ids: Ids, envs: BaseVectorEnv) -> Exception:
+def choice_error(error: Exception, obs: object, ids: Ids, envs: BaseVectorEnv) -> Exception:
     """Return the error to raise where a policy could not choose actions.
 
     :param error: what the policy raised.

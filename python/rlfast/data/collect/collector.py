@@ -41,7 +41,7 @@ T = TypeVar("T")
 TCollectStats = TypeVar("TCollectStats", bound=CollectStats)
 _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 
-# Suffixes of names, as in Tianshou:
+# Suffixes of names:
 # R: the environments that are stepped ("ready"), ascending. A collect of steps takes all N environments; a collect of
 #    episodes takes at most as many as there are episodes left.
 # O, A, H: the axes of an observation, an action, a hidden state.
@@ -66,7 +66,7 @@ class Collector:
     episode is truncated in the buffer at the last stored row, and no statistics include that episode.
 
     Subclasses may override the public methods, ``_collect`` and ``_assign_buffer``; all of them are called. A ``reset``
-    of a subclass is also called by the constructor, as in Tianshou 1.0.
+    of a subclass is also called by the constructor.
 
     :param policy: chooses the actions; see :class:`rlfast.policy.ActingPolicy`. It may be an object of any class that
         can be called with a batch and a state and has ``map_action`` and, where they are used, ``exploration_noise``
@@ -78,7 +78,7 @@ class Collector:
         called after a reset with ``obs``, ``info`` and ``env_id``, and after a step with ``obs_next``, ``rew``,
         ``terminated``, ``truncated``, ``done``, ``info``, ``policy``, ``env_id`` and ``act``, or with those of them
         that it has parameters for. It returns a ``Batch`` or a dict of the changed fields. (A bool is taken as
-        ``exploration_noise``, which is the fourth parameter in later versions of Tianshou.)
+        ``exploration_noise``.)
     :param exploration_noise: whether ``policy.exploration_noise`` is applied to the actions.
     :param on_episode_done_hook: called at the end of every episode with those of its transitions that the buffer still
         has. The fields that it returns are added to their rows; this needs a collect with ``n_episode``.
@@ -117,8 +117,8 @@ class Collector:
         names = ("reset", "reset_env", "_collect", "run_on_step_hook", "run_on_episode_done")
         cls._overridden = frozenset(name for name in names if getattr(cls, name) is not getattr(Collector, name))
 
-    def __class_getitem__(cls, _: Any) -> type[Self]:
-        """Accept ``Collector[CollectStats]``, as scripts for later versions of Tianshou spell it."""
+    def __class_getitem__(cls, _: object) -> type[Self]:
+        """Accept ``Collector[CollectStats]``."""
         return cls
 
     def __init__(
@@ -173,7 +173,7 @@ class Collector:
         return self._env
 
     @env.setter
-    def env(self, env: Any) -> None:
+    def env(self, env: object) -> None:
         self._envs = checks.as_vector(env)
         self._env = self._envs if checks.is_single(env) else env
         self.env_num = len(self._envs)
@@ -198,7 +198,7 @@ class Collector:
         return self._preprocess_fn
 
     @preprocess_fn.setter
-    def preprocess_fn(self, function: Any) -> None:
+    def preprocess_fn(self, function: Callable[..., Any] | None) -> None:
         check_function("preprocess_fn", function, optional=True)
         self._preprocess_fn = function
         self._preprocessing = None if function is None else Preprocessing(function)
@@ -285,7 +285,7 @@ class Collector:
         :param render: seconds to wait after rendering each step; None, 0 and False do not render.
         :param no_grad: whether ``policy.forward`` runs without recording gradients.
         :param reset_before_collect: whether to reset environments and counters first. (A dict is taken as
-            ``gym_reset_kwargs``, which is the sixth parameter in Tianshou 1.0.)
+            ``gym_reset_kwargs``.)
         :param gym_reset_kwargs: keyword arguments of the environments' ``reset``. A ``seed`` is used for one reset of
             each environment.
         :param exact: whether the last vector step takes only as many environments as are needed for ``n_step``.
@@ -530,11 +530,11 @@ class Collector:
             raise NotNativeError("there are hidden states")
         return make(self.policy)
 
-    def _native_steps(self, limit: Limit, chooser: Any, *, random: bool) -> NativeSteps | None:
+    def _native_steps(self, limit: Limit, chooser: object, *, random: bool) -> NativeSteps | None:
         """Return what takes many vector steps at once, in Rust; None where each is taken in Python."""
         return None if limit.whole_steps is None else _tried(self._whole_steps, chooser, random=random)[0]
 
-    def _whole_steps(self, chooser: Any, *, random: bool = False) -> NativeSteps:
+    def _whole_steps(self, chooser: object, *, random: bool = False) -> NativeSteps:
         """Return what takes many vector steps at once.
 
         :param chooser: what chooses the policy's actions in Rust; None for random actions, or for the policy itself.
@@ -633,7 +633,7 @@ class Collector:
         obs, info = self._envs.reset_rows(episodes.where(ids), **episodes.seeded_once(ids, reset_kwargs))
         self._start_episodes(ids, obs, info)
 
-    def _start_episodes(self, ids: Ids, obs: Any, info: Info) -> None:
+    def _start_episodes(self, ids: Ids, obs: object, info: Info) -> None:
         """Take the first observations and infos of new episodes, and close the running ones in the buffer."""
         obs = as_arrays(obs)
         if self._preprocessing is not None:
@@ -678,8 +678,8 @@ class Collector:
         """Begin new episodes in all environments, and resets the buffer and the counters.
 
         :param reset_buffer: whether the buffer is emptied.
-        :param reset_stats: whether the counters are set to zero. (A dict is taken as ``gym_reset_kwargs``, which is
-            the second parameter in Tianshou 1.0.)
+        :param reset_stats: whether the counters are set to zero. (A dict is taken as
+            ``gym_reset_kwargs``.)
         :param gym_reset_kwargs: keyword arguments of the environments' ``reset``.
         :return: the first observations, and an array of the info dicts.
         """
@@ -688,7 +688,7 @@ class Collector:
         if reset_buffer:
             self.reset_buffer()
         first: Any = self.reset_env(gym_reset_kwargs) if gym_reset_kwargs else self.reset_env()
-        if reset_stats or reset_stats is None or reset_stats == {}:  # Tianshou 1.0 always resets them
+        if reset_stats or reset_stats is None or reset_stats == {}:  # only False keeps them
             self.reset_stat()
         return first  # type: ignore[no-any-return]
 
@@ -765,7 +765,7 @@ def _tried(make: Callable[..., T], *arguments: Any, **options: Any) -> tuple[T |
 
 
 BaseCollector = Collector
-"""Tianshou's name of what collectors share. A subclass may override ``_collect``."""
+"""Another name of the collector. A subclass may override ``_collect``."""
 
 
 class AsyncCollector(Collector):

@@ -45,7 +45,7 @@ class Episodes:
         """Return the ids as functions of trees take them: None for all environments."""
         return None if len(ids) == self.env_num else ids
 
-    def show(self, ids: Ids, obs: Any, info: Info) -> None:
+    def show(self, ids: Ids, obs: object, info: Info) -> None:
         """Replace the newest observations and infos of ``ids``."""
         self.obs = tree.put(self.obs, self.where(ids), obs, self.env_num)
         if len(ids) == self.env_num:
@@ -64,7 +64,7 @@ class Episodes:
             info = Info.of([dicts[i] for i in ids.tolist()])
         return columns(ids, info)
 
-    def begin(self, ids: Ids, obs: Any, info: Info) -> None:
+    def begin(self, ids: Ids, obs: object, info: Info) -> None:
         """Record that ``ids`` were reset."""
         self.show(ids, obs, info)
         self.forget(ids)

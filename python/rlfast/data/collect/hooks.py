@@ -1,6 +1,6 @@
 """What hooks and statistics of a user's class are called with."""
 
-# ruff: noqa: SLF001 (the whole columns of a buffer have Tianshou's name)
+# ruff: noqa: SLF001 (whole columns of a buffer are `_meta`)
 
 from __future__ import annotations
 
@@ -12,30 +12,17 @@ import torch
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.batch.fields import set_fields
+from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.collect.observed import annotated
 
 Ids = NDArray[np.int64]
 StepFunction: TypeAlias = Callable[[Any, Any], None]
 EpisodeFunction: TypeAlias = Callable[[Any], dict[str, NDArray[Any]] | None]
 
 
-class WithDist(Batch):
-    """A batch with an attribute ``dist``, a distribution or None, that is not one of its fields."""
-
-    __slots__ = ("dist",)
-
-
-def with_dist(fields: Mapping[str, Any], dist: torch.distributions.Distribution | None) -> WithDist:
-    """Make a batch of ``fields``, which are neither copied nor checked."""
-    batch: WithDist = object.__new__(WithDist)
-    set_fields(batch, dict(fields))
-    WithDist.__dict__["dist"].__set__(batch, dist)
-    return batch
-
-
 def step_batches(
     transition: Batch, normalized: NDArray[Any], dist: torch.distributions.Distribution | None
-) -> tuple[WithDist, WithDist]:
+) -> tuple[Batch, Batch]:
     """Return what step hooks are called with: the actions, and the transitions.
 
     :param transition: the transitions, a row for each environment.
@@ -51,7 +38,8 @@ def step_batches(
         "hidden_state": stored.get("hidden_state"),
     }
     step = {**fields, "done": fields["terminated"] | fields["truncated"]}
-    return with_dist(actions, dist), with_dist(step, dist)
+    more = {"dist": dist}.__getitem__
+    return annotated(actions, more), annotated(step, more)
 
 
 def stored_fields(step: Batch) -> Batch:
@@ -62,7 +50,7 @@ def stored_fields(step: Batch) -> Batch:
     return wrap(kept)
 
 
-def add_to_episode(buffer: Any, episode: Batch, rows: Ids, added: Mapping[str, Any], *, whole: bool) -> None:
+def add_to_episode(buffer: ReplayBuffer, episode: Batch, rows: Ids, added: Mapping[str, Any], *, whole: bool) -> None:
     """Add what an episode hook returned to the rows of an episode. Other rows have NaN there, or None among objects.
 
     :param buffer: the buffer.

@@ -99,7 +99,7 @@ class NativeSteps:
         return True
 
 
-def engines(envs: BaseVectorEnv, buffer: Any) -> tuple[NativeEnvs, Replay]:
+def engines(envs: BaseVectorEnv, buffer: object) -> tuple[NativeEnvs, Replay]:
     """Return the engine of environments and that of a buffer.
 
     :raises NotNativeError: environments step, or rows are added, in Python.

@@ -1,9 +1,9 @@
-"""``preprocess_fn`` of Tianshou 1.0: a function that changes the results of environments before they are used."""
+"""``preprocess_fn``: a function that changes the results of environments before they are used."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class Preprocessing:
         every = any(one.kind is one.VAR_KEYWORD for one in parameters)
         self._takes = None if every else {one.name for one in parameters}
 
-    def of_reset(self, obs: Any, info: Info, ids: Ids) -> tuple[Any, Info]:
+    def of_reset(self, obs: object, info: Info, ids: Ids) -> tuple[Any, Info]:
         """Preprocess the result of a reset.
 
         :return: the first observations of ``ids``, and their infos.
@@ -61,7 +61,7 @@ class Preprocessing:
             began |= rows.done
         return (obs, info) if not began.any() else self._begun(np.flatnonzero(began), obs, info, rows)
 
-    def _begun(self, where: Ids, obs: Any, info: Info, rows: Rows) -> tuple[Any, Info]:
+    def _begun(self, where: Ids, obs: object, info: Info, rows: Rows) -> tuple[Any, Info]:
         """Replace the observations and infos of environments that reset themselves by preprocessed first ones."""
         dicts, fresh = info.dicts(), rows.info.dicts()
         own = Info.of([fresh[k] for k in where.tolist()])
@@ -77,12 +77,12 @@ class Preprocessing:
         return {} if changed is None else dict(changed.items())
 
 
-def as_arrays(obs: Any) -> Any:
+def as_arrays(obs: object) -> Any:
     """Convert observations to the form that policies and buffers take: an array, or nested dicts of arrays."""
     return obs if isinstance(obs, np.ndarray) else tree.storable(obs)
 
 
-def as_info(value: Any, rows: int) -> Info:
+def as_info(value: Batch | dict[str, Any] | Iterable[Mapping[str, Any]], rows: int) -> Info:
     """Convert infos of a ``preprocess_fn``: an array or list of dicts, or columns in a ``Batch`` or a dict.
 
     :param value: the infos.

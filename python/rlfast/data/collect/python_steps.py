@@ -131,7 +131,7 @@ class PythonSteps:
         fields = {"obs": wrap_nested(obs_RO), "act": act_RA}
         return {**fields, "policy": wrap_nested(stored)} if stored else fields
 
-    def _ask_policy(self, batch: Batch, obs_RO: Any, ids_R: Ids, where: Ids | None) -> tuple[Any, dict[str, Any]]:
+    def _ask_policy(self, batch: Batch, obs_RO: object, ids_R: Ids, where: Ids | None) -> tuple[Any, dict[str, Any]]:
         """Call the policy, and keep its hidden state.
 
         :return: the actions, and what is stored of the choice; with the hidden state before the step, from which the
@@ -158,7 +158,7 @@ class PythonSteps:
         self.dist, self.dist_rows = result.get("dist"), len(ids_R)
         return to_numpy(result.act), extra
 
-    def mapped(self, act_RA: Any) -> Any:
+    def mapped(self, act_RA: object) -> Any:
         """Return actions in the environment's form.
 
         :raises ArgumentError: they have no axis for the environments, as one action for all has.

@@ -12,7 +12,7 @@ with needed_by("rlfast.data.datasets"):
     import gymnasium as gym
 
 
-def to_policy_form(act: Any, space: gym.Space[Any]) -> Any:
+def to_policy_form(act: object, space: gym.Space[Any]) -> Any:
     """Returns actions as policies give them: from -1 to 1, or counted from 0; those of a Box without finite bounds stay
     as they are.
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rlfast.data.datasets.actions import to_environment_form, to_policy_form
 from rlfast.data.datasets.buffers import SnapshotWriter
-from rlfast.data.datasets.d4rl import D4rlWriter
-from rlfast.data.datasets.minari import MinariSource, MinariWriter
 from rlfast.data.datasets.parts import BASIC, Part, alike, cut_off, stacked
-from rlfast.data.datasets.tianshou import TianshouWriter
+from rlfast.data.formats.d4rl import D4rlWriter
+from rlfast.data.formats.hdf5_buffer import Hdf5Writer
+from rlfast.data.formats.minari import MinariSource, MinariWriter
 from rlfast.data.schema import flatten, nest
 from rlfast.utils import tree
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _WRITERS: dict[str, Any] = {
     "snapshot": SnapshotWriter,
-    "hdf5": TianshouWriter,
+    "hdf5": Hdf5Writer,
     "d4rl": D4rlWriter,
     "minari": MinariWriter,
 }

@@ -7,15 +7,13 @@ from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.io.hdf5 import is_of_several_rings
-from rlfast.data.buffer.io.minari import require_minari
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.datasets.buffers import BufferSource
-from rlfast.data.datasets.d4rl import D4rlSource, is_d4rl
-from rlfast.data.datasets.minari import MinariSource
-from rlfast.data.datasets.tianshou import TianshouSource
-from rlfast.data.datasets.unplugged import UnpluggedSource, is_shard
-from rlfast.data.hdf5 import check_links, open_hdf5
+from rlfast.data.formats.d4rl import D4rlSource, is_d4rl
+from rlfast.data.formats.hdf5 import check_links, open_hdf5
+from rlfast.data.formats.hdf5_buffer import Hdf5Source, is_of_several_rings
+from rlfast.data.formats.minari import MinariSource, require_minari
+from rlfast.data.formats.rl_unplugged import UnpluggedSource, is_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from rlfast.data.datasets.parts import Source
 
 KINDS = ("snapshot", "hdf5", "d4rl", "minari", "rl-unplugged")
-"""The kinds of datasets: a file of :meth:`ReplayBuffer.save`, an HDF5 file in Tianshou's layout, an HDF5 file of D4RL,
+"""The kinds of datasets: a file of :meth:`ReplayBuffer.save`, one of :meth:`ReplayBuffer.save_hdf5`, an HDF5 file of D4RL,
 a dataset of Minari, and a shard of RL Unplugged's Atari games, which is read only."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -95,7 +93,7 @@ def _minari_dataset(path: Path, source: str) -> Any:
 
 
 def _open_hdf5(path: Path, scratch: str) -> Source:
-    source = TianshouSource(path)
+    source = Hdf5Source(path)
     if not source.holds_pickles:
         return source
     source.close()

@@ -7,6 +7,7 @@ episode belongs to the episode of the next row, and the last row of a source alw
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import gymnasium as gym
+    import h5py
 
 Part: TypeAlias = dict[str, Any]
 
@@ -55,6 +57,8 @@ class Source(ABC):
         self.in_environment_form = in_environment_form
         self.action_space = action_space
 
+    _file: Any = None  # an open file, if the dataset is one
+
     @abstractmethod
     def parts(self) -> Iterator[Part]:
         """Returns all rows, in order."""
@@ -63,8 +67,10 @@ class Source(ABC):
         """Returns ``rew``, ``terminated`` and ``truncated`` of all rows, in order."""
         yield from self.parts()
 
-    def close(self) -> None:  # noqa: B027 (rows in memory need nothing)
+    def close(self) -> None:
         """Closes the files."""
+        if self._file is not None:
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -83,11 +89,13 @@ class Writer(ABC):
 
     stacks_rows = True
     """Whether the format has a place for ``stack_num``. If not, observations come as whole stacks."""
+    _file: Any = None  # an open file, if the dataset is one
 
     def __init__(self, path: Path, length: int, stack_num: int = 1) -> None:
         self.path = path
         self.length = length
         self.stack_num = stack_num
+        self._rows = 0  # rows that were written
 
     @abstractmethod
     def write(self, part: Part) -> None:
@@ -96,20 +104,33 @@ class Writer(ABC):
         :param part: the rows.
         """
 
-    @abstractmethod
+    def _append(self, group: h5py.Group, name: str, column: NDArray[Any]) -> bool:
+        """Writes the next rows of a column of an HDF5 file.
+
+        :return: whether the column was made.
+        """
+        is_new = name not in group
+        if is_new:
+            group.create_dataset(name, (self.length, *column.shape[1:]), column.dtype)
+        group[name][self._rows : self._rows + len(column)] = column
+        return is_new
+
     def finish(self) -> None:
         """Completes the dataset, and closes its files."""
+        self.abandon()
 
-    def abandon(self) -> None:  # noqa: B027 (likewise)
+    def abandon(self) -> None:
         """Closes the files of a dataset that will not be completed."""
+        if self._file is not None:
+            self._file.close()
 
 
-def rows_at_once(row: Part) -> int:
+def rows_at_once(columns: Part) -> int:
     """Returns the number of rows of a part, such that it has a few megabytes.
 
-    :param row: columns of one row.
+    :param columns: nested arrays, or datasets of a file, of any number of rows.
     """
-    size = sum(np.asarray(leaf).nbytes for leaf in tree.leaves(row))
+    size = sum(leaf.dtype.itemsize * math.prod(leaf.shape[1:]) for leaf in tree.leaves(columns))
     return int(np.clip(_PART_BYTES // max(size, 1), 1, _PART_ROWS))
 
 
@@ -192,9 +213,9 @@ def _ages(done: NDArray[np.bool_], age: int) -> NDArray[np.int64]:
     return places - np.maximum.accumulate(np.append(-age, starts[1:]))
 
 
-def _joined(before: Any, now: Any) -> Any:
+def _joined(before: object, now: object) -> Any:
     return np.concatenate([before, now])
 
 
-def _shifted(stacks: Any, following: Any) -> Any:
+def _shifted(stacks: NDArray[Any], following: NDArray[Any]) -> Any:
     return np.concatenate([stacks[:, 1:], np.asarray(following)[:, None]], axis=1)

@@ -1,4 +1,4 @@
-"""Tianshou 1.0's paths to converters and the segment tree."""
+"""Other paths to converters, and the segment tree."""
 
 from rlfast.utils.runtime.extras import import_modules_on_access
 

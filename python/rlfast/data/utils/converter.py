@@ -1,7 +1,7 @@
-"""Tianshou 1.0's path to what :mod:`rlfast.data.converter` and :mod:`rlfast.data.hdf5` have."""
+"""Another path to what :mod:`rlfast.data.converter` and :mod:`rlfast.data.formats.hdf5` have."""
 
 from rlfast.data.converter import to_numpy, to_torch, to_torch_as
-from rlfast.data.hdf5 import Hdf5ConvertibleType, Hdf5ConvertibleValues, from_hdf5, to_hdf5
+from rlfast.data.formats.hdf5 import Hdf5ConvertibleType, Hdf5ConvertibleValues, from_hdf5, to_hdf5
 
 __all__ = [
     "Hdf5ConvertibleType",

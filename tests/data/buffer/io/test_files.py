@@ -121,13 +121,6 @@ def test_objects_are_pickled_only_when_both_sides_allow_it(tmp_path):
     assert ReplayBuffer.load(tmp_path / "rows", allow_pickle=True).info.name.tolist() == [slice(1), None, None]
 
 
-def test_plain_objects_need_no_pickle(tmp_path):
-    buffer = ReplayBuffer(3)
-    buffer.add(row(0, info={"name": "x"}))
-    buffer.save(tmp_path / "rows")
-    assert ReplayBuffer.load(tmp_path / "rows").info.name.tolist() == ["x", None, None]
-
-
 def reward(achieved, desired):
     return np.zeros(len(achieved))
 

@@ -90,7 +90,7 @@ def test_units_in_a_vector_buffer():
     [lambda: NStep(0, 0.9), lambda: NStep(1, 1.1), lambda: Sequence(0), lambda: Sequence(1, -1), lambda: FrameStack(0)],
 )
 def test_numbers_that_make_no_sense(make):
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ValueError, match="must "):
         make()
 
 

@@ -12,7 +12,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.utils.arguments.checks import check_number, count_of
 
 
-def count_at_least(part: Any, name: str, least: int) -> None:
+def count_at_least(part: object, name: str, least: int) -> None:
     """Converts a field of a frozen dataclass to an integer, such as ``4.0`` to 4.
 
     :param part: the object.
@@ -21,10 +21,7 @@ def count_at_least(part: Any, name: str, least: int) -> None:
     :raises TypeError: if the value is not a whole number.
     :raises ValueError: if it is less than ``least``.
     """
-    value = count_of(name, getattr(part, name))
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-    object.__setattr__(part, name, value)  # the part is frozen
+    object.__setattr__(part, name, count_of(name, getattr(part, name), least=least))  # the part is frozen
 
 
 class Readable(Protocol):
@@ -47,6 +44,9 @@ class Readable(Protocol):
         self, index: NDArray[np.int64], given: dict[str, Any], later: NDArray[np.int64], names: tuple[str, ...]
     ) -> Batch:
         """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of other rows."""
+
+    def _weights(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the importance weights of rows, as batches have them."""
 
 
 _OF_LAST_ROW = ("obs_next", "terminated", "truncated", "done")
@@ -133,7 +133,7 @@ class Sequence:
         rows, mask = buffer.window(indices, self.burn_in, self.length)
         batch = buffer[rows]
         if "weight" in batch:
-            batch.weight = buffer[indices].weight  # one for each sequence, that of the drawn row
+            batch.weight = buffer._weights(indices)  # one for each sequence, that of the drawn row
         batch.mask = mask
         batch.loss_mask = mask & (np.arange(mask.shape[1]) >= self.burn_in)
         return batch

@@ -11,8 +11,9 @@ import numpy as np
 
 from rlfast.data._leaves import dotted
 from rlfast.data.batch.batch import Batch
+from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized, Uniform
-from rlfast.data.buffer.options.units import FrameStack, NStep, Transition, Unit
+from rlfast.data.buffer.options.units import NStep, Transition, Unit
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.data.schema import Schema
 from rlfast.utils.arguments.checks import MissingKeyError, count_of
@@ -109,26 +110,21 @@ def check_options(options: Mapping[str, Any]) -> None:
             )
 
 
-def check_parts(stack_num: int, sampler: object, unit: object) -> tuple[int, Uniform | Prioritized, Transition | NStep]:
+def check_parts(
+    stack_num: int, sampler: Uniform | Prioritized, unit: Unit
+) -> tuple[int, Uniform | Prioritized, Transition | NStep]:
     """Returns the number of frames, the sampler and the unit.
 
     :raises TypeError: if sampler or unit is none.
     :raises ValueError: if a shared buffer does not have this unit, or the number is out of range.
     """
-    stack_num = count_of("stack_num", stack_num)
-    if not isinstance(sampler, Uniform | Prioritized):
-        raise TypeError(f"sampler must be Uniform() or Prioritized(alpha, beta), got {sampler!r}")
-    if not isinstance(unit, Unit):
-        raise TypeError(f"unit must be Transition(), FrameStack(n) or NStep(n, gamma), got {unit!r}")
-    if isinstance(unit, FrameStack):
-        if stack_num not in (1, unit.stack_num):
-            raise ValueError(f"stack_num={stack_num} contradicts unit={unit}")
-        stack_num, unit = unit.stack_num, Transition()
-    if not isinstance(unit, Transition | NStep):
+    try:
+        config = Config(stack_num, sampler=sampler, unit=unit).normalized()
+    except AssertionError as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(config.unit, Transition | NStep):
         raise ValueError(f"a buffer in shared memory has no unit {unit}: use Transition(), FrameStack(n) or NStep")
-    if stack_num < 1:
-        raise ValueError(f"stack_num must be at least 1, got {stack_num}")
-    return stack_num, sampler, unit
+    return config.stack_num, config.sampler, config.unit
 
 
 def columns_of(example: Batch | Mapping[str, Any]) -> Columns:

@@ -6,6 +6,7 @@ from collections.abc import KeysView
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, parse, wrap
 from rlfast.data.buffer.store.row_range import HasRows
@@ -42,19 +43,19 @@ class ColumnBatch(Batch):
     def __getattr__(self, key: str) -> Any:
         return self._column(key) if key in self.keys() else super().__getattr__(key)
 
-    def __setattr__(self, key: str, value: Any) -> None:
+    def __setattr__(self, key: str, value: object) -> None:
         self._buffer._assign_column(key, parse(value))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         return self._column(index) if isinstance(index, str) else super().__getitem__(index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         if isinstance(index, str):
             setattr(self, index, value)
         else:
             self._write_rows(index, value)
 
-    def _write_rows(self, index: Any, value: Any) -> None:
+    def _write_rows(self, index: Any, value: object) -> None:
         value = parse(value)
         if not isinstance(value, Batch):
             raise ValueError(f"rows of a buffer are set to a Batch or a dict, got {type(value).__name__}")
@@ -63,7 +64,7 @@ class ColumnBatch(Batch):
         rows = np.arange(base, base + buffer.maxsize)[index]
         buffer._core.hold(lambda: buffer._store.write_rows(rows, dict(value.items())))
 
-    def update(self, batch: Any = None, **kwargs: Any) -> None:
+    def update(self, batch: dict[str, Any] | Batch | None = None, **kwargs: Any) -> None:
         """Sets whole columns.
 
         :param batch: columns, or None.
@@ -72,7 +73,9 @@ class ColumnBatch(Batch):
         for key, value in Batch(batch, **kwargs).items():
             setattr(self, key, value)
 
-    def set_array_at_key(self, seq: Any, key: str, index: Any = None, default_value: float | None = None) -> None:
+    def set_array_at_key(
+        self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+    ) -> None:
         """Sets a column, or some of its rows; see :meth:`rlfast.data.ReplayBuffer.set_array_at_key`."""
         columns = Batch(_rows=np.empty(self._buffer.maxsize, bool))
         if index is not None and key in self:
@@ -80,7 +83,7 @@ class ColumnBatch(Batch):
         columns.set_array_at_key(seq, key, index, default_value)
         setattr(self, key, columns[key])
 
-    def empty_(self, index: Any = None) -> Self:
+    def empty_(self, index: object = None) -> Self:
         """Sets all values of rows to 0, or None for objects.
 
         :param index: the rows; None for all.

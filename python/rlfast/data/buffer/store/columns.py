@@ -290,7 +290,7 @@ class Columns:
         self._views[path] = array = self.core.view(path)
         return array
 
-    def assign(self, key: str, value: Any) -> None:
+    def assign(self, key: str, value: object) -> None:
         """Replaces a column, or adds a new one.
 
         :raises ValueError: if the number of rows is not that of the storage.

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlfast._core import Replay
-from rlfast.data.buffer.store.row_range import HasRows, RowRange, with_goals
+from rlfast.data.buffer.store.row_range import HasRows, IndexLike, RowRange, with_goals
 from rlfast.data.buffer.store.store import Index
 
 
@@ -77,14 +77,8 @@ class EpisodeMethods(HasRows):
         rows = self._rows
         if n_step < 1:
             raise ValueError(f"n_step must be at least 1, got {n_step}")
-        relabel, core = rows.config.relabel, rows.core
         stored = "rew" not in rows.store.assigned
-        if stored and relabel is None and rows.whole and type(indices) is np.ndarray and indices.dtype == np.int64:
-            try:
-                return core.nstep(indices, n_step, gamma)
-            except IndexError:
-                pass
-        return core.hold(partial(_nstep, rows, indices, n_step, gamma, stored=stored))
+        return rows.read(stored and rows.config.relabel is None, _nstep, indices, n_step, gamma)
 
     def window(self, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
         """Returns for each row the ``before`` rows before it in its episode and the ``length`` rows from it on.
@@ -95,7 +89,7 @@ class EpisodeMethods(HasRows):
         :return: rows and a mask, ``[B, before + length]``. Where the mask is False, the episode has no such row, and
             its nearest row is repeated.
         """
-        return self._core.hold(partial(_window, self._rows, indices, before, length))
+        return self._rows.read(False, _window, indices, before, length)
 
     @property
     def subbuffer_edges(self) -> NDArray[np.int64]:
@@ -134,9 +128,9 @@ class EpisodeMethods(HasRows):
         return self._core.hold(partial(_last_index, self._rows))
 
     @last_index.setter
-    def last_index(self, value: Any) -> None:
+    def last_index(self, value: ArrayLike) -> None:
         if not np.array_equal(np.ravel(value), self.last_index):
-            raise ValueError(f"last_index follows from the rows: it is {self.last_index}, and cannot become {value}")
+            raise ValueError(f"last_index follows from the rows: it is {self.last_index}, and cannot become {value!r}")
 
     def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
         """Ends running episodes as truncated at their newest row, for environments that are reset within an episode.
@@ -152,7 +146,7 @@ class EpisodeMethods(HasRows):
         return [self._rows.ring or 0]
 
 
-def _neighbours(rows: RowRange, index: Any, step: Callable[[Index], Index]) -> Any:
+def _neighbours(rows: RowRange, index: IndexLike, step: Callable[[Index], Index]) -> Any:
     here = rows.resolve_live(index)
     found = with_goals(rows.core, here, step(here))
     return np.int64(found - rows.base) if found.ndim == 0 else rows.outside(found)
@@ -177,10 +171,10 @@ def _close(core: Replay, rings: Iterable[int]) -> None:
 
 
 def _nstep(
-    rows: RowRange, indices: Index, n_step: int, gamma: float, *, stored: bool
+    rows: RowRange, here: Index, n_step: int, gamma: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
-    core, here = rows.core, rows.resolve(indices)
-    if stored and (rows.config.relabel is None or core.goals(here) is None):
+    core = rows.core
+    if "rew" not in rows.store.assigned and (rows.config.relabel is None or core.goals(here) is None):
         reward_sum, discount, last = core.nstep(here, n_step, gamma)
         return reward_sum, discount, rows.outside(last)
     unrolled, count = core.unroll(here, n_step)
@@ -201,7 +195,6 @@ def _rewards(rows: RowRange, unrolled: Index) -> NDArray[np.float64]:
     return rewards
 
 
-def _window(rows: RowRange, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
-    here = rows.resolve(indices)
+def _window(rows: RowRange, here: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
     around, mask = rows.core.window(here, before, length)
     return rows.outside(with_goals(rows.core, here, around)), mask

@@ -75,6 +75,11 @@ def checked_beta(beta: float) -> float:
     return float(beta)
 
 
+def _update(rows: RowRange, here: Index, values: NDArray[np.float64]) -> None:
+    here = here if here.ndim == 1 else here.reshape(-1)
+    rows.core.update_priority(here, values if values.size != 1 else np.resize(values, len(here)))
+
+
 class PriorityMethods(HasRows):
     """The methods of a buffer about priorities. Each name raises an AttributeError if rows are drawn uniformly."""
 
@@ -142,16 +147,7 @@ class PriorityMethods(HasRows):
         """
         rows = self._rows
         values = magnitudes(new_weight)
-        if rows.whole and type(index) is np.ndarray and index.dtype == np.int64:
-            try:
-                rows.core.update_priority(index, values if values.size != 1 else np.resize(values, index.size))
-            except IndexError:  # rows that count from the end, or that do not exist; nothing was changed
-                pass
-            else:
-                return
-        here = rows.resolve(index)
-        here = here if here.ndim == 1 else here.reshape(-1)
-        rows.core.update_priority(here, values if values.size != 1 else np.resize(values, len(here)))
+        rows.read(True, _update, index, values)
 
     @when_prioritized
     def set_beta(self, beta: float) -> None:

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from itertools import combinations
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.buffer.options.config import Config
+from rlfast.data.buffer.options.units import NStep, Readable, Sequence
 from rlfast.data.buffer.store import priorities
-from rlfast.data.buffer.store.row_range import RowRange
-from rlfast.data.buffer.store.store import STACKED, Index
+from rlfast.data.buffer.store.row_range import IndexLike, RowRange, shift
+from rlfast.data.buffer.store.store import STACKED, Index, Store
 from rlfast.utils.arguments.checks import count_of
+
+Out: TypeAlias = Mapping[str, NDArray[Any]] | Batch
+
+
+class Sampled(Readable, Protocol):
+    """The parts of a buffer that sampling uses."""
+
+    _config: Config
+    _rows: RowRange
+
+    def sample_indices(self, batch_size: int | None) -> Index:
+        """Draws rows."""
 
 
 def draw(rows: RowRange, batch_size: int) -> Index:
@@ -33,40 +49,62 @@ def _draw(rows: RowRange, batch_size: int) -> Index:
     return rows.outside(drawn)
 
 
-def batch(rows: RowRange, index: Any) -> Batch:
-    """Returns all fields of rows as a new batch.
+def sample(buffer: Sampled, batch_size: int | None, out: Out | None, maker: str | None) -> tuple[Batch, Index]:
+    """Draws rows by ``sample_indices``, and expands them to the unit of the buffer by the methods that read rows.
 
-    Inside of nested fields, the values of one row are scalars, as in Tianshou.
-
-    :raises IndexError: if a row is out of range, or ``index`` is not an index.
+    :param out: arrays to be filled; see :meth:`rlfast.data.ReplayBuffer.sample`.
+    :param maker: the method of a subclass that makes batches, if any.
+    :raises ValueError: if ``out`` is given, but batches are not made by the engine.
     """
-    if rows.direct and _is_resolved(rows, index):
-        try:
-            return wrap(fields(rows, index))
-        except IndexError:
-            pass
-    return rows.core.hold(partial(_batch, rows, index))
+    unit, rows = buffer._config.unit, buffer._rows
+    expands = isinstance(unit, NStep | Sequence)
+    if out is None:
+        indices = buffer.sample_indices(batch_size)
+        return unit.expand(buffer, indices) if isinstance(unit, NStep | Sequence) else buffer[indices], indices
+    if expands or maker:
+        maker = type(unit).__name__ if expands else maker
+        raise ValueError(f"{maker} makes the rows of this buffer's batches itself: sample without out")
+    given = fillable(rows.store, out)
+    indices = buffer.sample_indices(batch_size)
+    return wrap(fields(rows, rows.resolve(indices), out=given)), indices
 
 
-def _is_resolved(rows: RowRange, index: Any) -> bool:
-    """Returns whether an index of the buffer is one of the store, unless a row is out of range."""
-    return type(index) is np.ndarray and index.dtype == np.int64 and rows.whole and index.ndim > 0
+def fillable(store: Store, out: Out) -> dict[str, NDArray[Any]]:
+    """Returns the arrays of ``out`` by name.
+
+    :raises ValueError: if a name has no column of numbers, or arrays overlap.
+    """
+    if not store.schema:
+        return {}  # there is no row to draw, so drawing raises an error
+    names = {path[0] for path in store.schema.numbers if len(path) == 1 and path[0] not in store.assigned}
+    names |= {"done"} | ({"obs_next"} if "obs" in names else set()) | ({"weight"} if store.core.prioritized else set())
+    empty = [key for key, value in out.items() if isinstance(value, Batch | Mapping) and not len(value.keys())]
+    given = {key: value for key, value in out.items() if key not in empty}  # such as the info of an earlier batch
+    if wrong := [key for key in given if key not in names]:
+        raise ValueError(
+            f"out gives {wrong[0]}, but only arrays of numbers that stand at the top of a batch can be filled: "
+            f"{', '.join(sorted(names))}"
+        )
+    for (name, one), (other_name, other) in combinations(given.items(), 2):
+        if np.may_share_memory(one, other):
+            raise ValueError(f"out gives overlapping arrays for {name} and {other_name}")
+    return given
 
 
-def _batch(rows: RowRange, index: Any) -> Batch:
-    if _is_resolved(rows, index):
-        try:
-            return wrap(fields(rows, index))
-        except IndexError:
-            pass
-    here = rows.resolve(index)
+def batch(rows: RowRange, here: Index) -> Batch:
+    """Returns all fields of rows of the store as a new batch.
+
+    Inside of nested fields, the values of one row are scalars.
+    """
+    if rows.direct and here.ndim and rows.store.seen:
+        return wrap(rows.store.take(here, None, rows.stack_num))
     found = fields(rows, here)
     if here.ndim == 0:
         found = {key: scalars(value) if isinstance(value, Batch) else value for key, value in found.items()}
     return wrap(found)
 
 
-def scalars(value: Any) -> Any:
+def scalars(value: object) -> Any:
     """Returns values with NumPy's scalars in place of arrays without axes, which cannot be keys of a dict.
 
     :param value: an array, or a batch of arrays.
@@ -76,31 +114,22 @@ def scalars(value: Any) -> Any:
     return value[()] if type(value) is np.ndarray and not value.ndim else value
 
 
-def joined(rows: RowRange, index: Any, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
+def joined(rows: RowRange, index: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
     """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of the rows ``later``.
 
     :raises IndexError: if a row is out of range, or ``index`` is not an index.
     """
-    return rows.core.hold(partial(_joined, rows, index, given, later, names))
+    return rows.read(False, _joined, index, given, shift(later, rows.base), names)
 
 
-def _joined(rows: RowRange, index: Any, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
-    if _is_resolved(rows, index):
-        try:
-            return _joined_at(rows, index, given, later, names)
-        except IndexError:
-            pass
-    return _joined_at(rows, rows.resolve(index), given, rows.resolve(later), names)
-
-
-def _joined_at(rows: RowRange, here: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
+def _joined(rows: RowRange, here: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
     if not rows.store.seen and not rows.store.schema:
         return wrap(_no_rows() | given)
     order = rows.store.fields
     found = fields(rows, here, [name for name in order if name not in given and name not in names])
     found |= fields(rows, later, list(names)) | given
     batch = {name: found.pop(name) for name in order}
-    if not rows.direct and rows.core.prioritized:
+    if rows.core.prioritized:
         batch["weight"] = priorities.weights(rows, here)
     return wrap(batch | found)
 
@@ -110,7 +139,7 @@ def fields(
     here: Index,
     keys: list[str] | None = None,
     stack_num: int | None = None,
-    out: Mapping[str, Any] | None = None,
+    out: Mapping[str, NDArray[Any]] | None = None,
 ) -> dict[str, Any]:
     """Returns fields of rows of the store, with hindsight goals; all fields include importance weights.
 
@@ -118,19 +147,35 @@ def fields(
     :param keys: names of fields at the top level; None for all.
     :param stack_num: number of frames of a stack; None for the buffer's own.
     :param out: arrays to be filled, by name.
+    :raises ValueError: if one of them is read-only, or has another dtype or shape.
     """
     store = rows.store
     if not store.seen and not store.schema and here.size == 0:
         return _no_rows()
+    if out and "weight" in out:
+        _check_weight(out["weight"], here.shape)
     found = store.take(here, keys, rows.stack_num if stack_num is None else stack_num, out)
+    if rows.direct:
+        return found
     if rows.config.relabel is not None:
         rows.config.relabel.apply(here, rows.core.goals(here), found, store.take)
-    if keys is None and not rows.direct and rows.core.prioritized:
+    if keys is None and rows.core.prioritized:
         found["weight"] = priorities.weights(rows, here)
+        if out and "weight" in out:
+            np.copyto(out["weight"], found["weight"])
+            found["weight"] = out["weight"]
     return found
 
 
-def field(rows: RowRange, index: Any, key: str, default_value: Any, stack_num: int | None) -> Any:
+def _check_weight(array: object, shape: tuple[int, ...]) -> None:
+    """Checks the array for importance weights; the engine checks the others."""
+    fits = isinstance(array, np.ndarray) and (array.dtype, array.shape) == (np.dtype(np.float64), shape)
+    if not (isinstance(array, np.ndarray) and fits and array.flags.writeable):
+        got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
+        raise ValueError(f"out needs a writable array of dtype float64 and shape {shape} for weight, got {got}")
+
+
+def field(rows: RowRange, index: IndexLike, key: str, default_value: object, stack_num: int | None) -> Any:
     """Returns one field of rows, with frame stacks; see :meth:`rlfast.data.ReplayBuffer.get`."""
     store = rows.store
     rebuilt = key == "obs_next" and rows.config.ignore_obs_next  # read from the rows after them
@@ -139,25 +184,17 @@ def field(rows: RowRange, index: Any, key: str, default_value: Any, stack_num: i
             return default_value
         raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
     depth = rows.stack_num if stack_num is None else count_of("stack_num", stack_num, least=1)
-    if rows.config.relabel is None and depth == 1 and _is_resolved(rows, index):
-        try:
-            return _stacked(rows, index, key, depth)
-        except IndexError:
-            pass
-    return rows.core.hold(partial(_field, rows, index, key, depth))
+    at_once = rows.config.relabel is None and depth == 1
+    return rows.read(at_once, _field, index, key, depth)
 
 
-def _field(rows: RowRange, index: Any, key: str, depth: int) -> Any:
-    here = rows.resolve(index)
-    value = _stacked(rows, here, key, depth)
-    return value if here.ndim else scalars(value)
-
-
-def _stacked(rows: RowRange, here: Index, key: str, depth: int) -> Any:
+def _field(rows: RowRange, here: Index, key: str, depth: int) -> Any:
+    place = here
     if depth > 1 and key not in STACKED:
-        here, depth = rows.store.frames(here, depth), 1
-    value = fields(rows, here, [key], depth).get(key)
-    return Batch() if value is None else value
+        place, depth = rows.store.frames(here, depth), 1
+    value = fields(rows, place, [key], depth).get(key)
+    value = Batch() if value is None else value
+    return value if here.ndim else scalars(value)
 
 
 def _no_rows() -> dict[str, Any]:

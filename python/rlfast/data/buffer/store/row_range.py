@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast import _core
 from rlfast._core import Replay, carry
@@ -13,6 +16,11 @@ from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.buffer.options.units import Transition
 from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.utils.arguments.checks import check_copyable
+
+T = TypeVar("T")
+_INT64 = np.dtype(np.int64)  # comparing with it is quicker than with the class
+IndexLike: TypeAlias = int | slice | list[int] | NDArray[Any]
+"""One row or many: an integer, a list, an array, a mask over all rows, or a slice over the live rows."""
 
 
 class RowRange:
@@ -53,7 +61,22 @@ class RowRange:
         """The slice of the rows in columns of the store; None for all rows."""
         return None if self.whole else slice(self.base, self.base + self.maxsize)
 
-    def resolve(self, index: Any) -> Index:
+    def read(self, at_once: bool, read: Callable[..., T], index: IndexLike, *arguments: object) -> T:
+        """Returns ``read(self, rows, *arguments)`` for the rows of the store that an index of the buffer names.
+
+        :param at_once: whether ``read`` calls the engine once, so that no other thread can write in between.
+        :raises IndexError: if a row is out of range, or ``index`` is not an index.
+        """
+        if self.whole and type(index) is np.ndarray and index.dtype == _INT64 and index.ndim:
+            try:
+                if at_once:
+                    return read(self, index, *arguments)
+                return self.core.hold(partial(read, self, index, *arguments))
+            except IndexError:  # rows that count from the end, or that do not exist
+                pass
+        return self.core.hold(lambda: read(self, self.resolve(index), *arguments))
+
+    def resolve(self, index: IndexLike) -> Index:
         """Returns the rows of the store for an index of the buffer.
 
         :param index: an integer, a list, an array, a mask, or a slice over the live rows.
@@ -81,7 +104,7 @@ class RowRange:
                 raise IndexError(f"index {index} is out of range for a buffer of {size} rows")
         return shift(rows, self.base)
 
-    def resolve_live(self, index: Any) -> Index:
+    def resolve_live(self, index: IndexLike) -> Index:
         """Returns :meth:`resolve`, where an index without a row is taken modulo the number of rows of its ring."""
         rows = self.resolve(index)
         size = len(self)
@@ -137,7 +160,7 @@ class HasRows:
         rows = self._rows
         return len(rows.core if rows.whole else rows)
 
-    def _assign_column(self, key: str, value: Any) -> None:
+    def _assign_column(self, key: str, value: object) -> None:
         if not self._rows.whole:
             raise NotImplementedError(f"assign {key} through the manager: these rows are part of its storage")
         self._core.hold(lambda: self._store.assign(key, value))

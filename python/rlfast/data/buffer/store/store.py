@@ -311,7 +311,7 @@ def _finals(values: NDArray[Any] | None, shape: tuple[int, ...], done: NDArray[n
     return rows
 
 
-def _put(fields: dict[str, Any], path: Path, value: Any) -> None:
+def _put(fields: dict[str, Any], path: Path, value: object) -> None:
     group = fields
     for key in path[:-1]:
         inner = group.setdefault(key, wrap({}))

@@ -31,7 +31,7 @@ def _last_frame(value: Any, batched: bool) -> Any:
     return value[:, -1] if batched else value[-1]
 
 
-def add_last_frames(core: Replay, batch: Batch | Mapping[str, Any], rings: Any = 0) -> Added:
+def add_last_frames(core: Replay, batch: Batch | Mapping[str, Any], rings: object = 0) -> Added:
     """Adds rows as ``Replay.add`` does, but only the last frame of each stack in ``obs`` and ``obs_next``."""
     return core.add(last_frames(batch, batched=not isinstance(rings, int)), rings)
 

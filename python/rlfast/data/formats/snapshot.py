@@ -109,7 +109,7 @@ def _head(buffer: HasRows) -> dict[str, Any]:
     }
 
 
-def open_folder(cls: type[Any], folder: PathType, *, compute_reward_fn: Any) -> tuple[Any, int]:
+def open_folder(cls: type[Any], folder: PathType, *, compute_reward_fn: Callable[..., Any] | None) -> tuple[Any, int]:
     """Reads a buffer that was kept in its folder, and how many rows are gone; see :meth:`ReplayBuffer.open`."""
     base = Replay.newest_base(os.fspath(folder))
     if base is None:
@@ -120,7 +120,11 @@ def open_folder(cls: type[Any], folder: PathType, *, compute_reward_fn: Any) -> 
         nonlocal lost
         lost = core.reopen(os.fspath(folder))
 
-    options = {"allow_pickle": False, "storage": os.fspath(folder), "compute_reward_fn": compute_reward_fn}
+    options: dict[str, Any] = {
+        "allow_pickle": False,
+        "storage": os.fspath(folder),
+        "compute_reward_fn": compute_reward_fn,
+    }
     return load(cls, base, read=read, **options), lost
 
 
@@ -130,7 +134,7 @@ def load(
     *,
     allow_pickle: bool,
     storage: str,
-    compute_reward_fn: Any,
+    compute_reward_fn: Callable[..., Any] | None,
     read: Callable[[Replay, str], None] = Replay.open,
 ) -> Any:
     """Reads a buffer; see :meth:`ReplayBuffer.load`. ``read`` fills the engine."""
@@ -191,7 +195,7 @@ def _parse(extra: bytes, path: PathType) -> tuple[dict[str, Any], bytes]:
     return parsed, payload
 
 
-def _config(head: dict[str, Any], function: Any) -> Config:
+def _config(head: dict[str, Any], function: Callable[..., Any]) -> Config:
     sampler, unit, relabel = head["sampler"], head["unit"], head["relabel"]
     flags = {flag: head["flags"][flag] for flag in _FLAGS}
     if any(type(flags[flag]) is not bool for flag in _FLAGS[1:]):

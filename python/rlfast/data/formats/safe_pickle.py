@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 Global = tuple[str, str]
 
 
-def dumps(value: Any, names: Mapping[type, Global] | None = None) -> bytes:
+def dumps(value: object, names: Mapping[type, Global] | None = None) -> bytes:
     """Pickles a value so that older and newer NumPy versions can read it.
 
     :param value: the value.
@@ -169,13 +169,13 @@ class _PlainUnpickler(_PythonUnpickler):
 # Replacements for the globals that pickles of plain data name. Each accepts only the arguments that pickle writes.
 
 
-def _array(cls: Any, shape: Any, _code: Any) -> NDArray[Any]:
+def _array(cls: object, shape: object, _code: object) -> NDArray[Any]:
     if cls is not np.ndarray or shape != (0,):
         raise pickle.UnpicklingError(f"the pickle has an array of class {cls!r} with the initial shape {shape}")
     return np.empty(0, dtype="b")  # shape, dtype and values follow as its state
 
 
-def _set_array(array: NDArray[Any], state: Any) -> None:
+def _set_array(array: NDArray[Any], state: tuple[Any, ...]) -> None:
     _, shape, dtype, fortran, content = state
     if not isinstance(dtype, np.dtype) or dtype.itemsize == 0 or not all(type(n) is int and n >= 0 for n in shape):
         raise pickle.UnpicklingError(f"the pickle has an invalid array, of shape {shape} and dtype {dtype}")
@@ -187,14 +187,14 @@ def _set_array(array: NDArray[Any], state: Any) -> None:
     array.__setstate__((1, tuple(shape), dtype, bool(fortran), content))  # type: ignore[arg-type]
 
 
-def _dtype(code: Any, _align: Any = False, _copy: Any = True) -> np.dtype[Any]:
+def _dtype(code: str, _align: object = False, _copy: object = True) -> np.dtype[Any]:
     if not re.fullmatch(r"[?a-zA-Z]\d*", code):
         raise pickle.UnpicklingError(f"the pickle has an invalid dtype {code!r}")
     fresh: np.dtype[Any] = np.dtype(code, copy=True)  # a copy, because its state is set next and NumPy shares dtypes
     return fresh
 
 
-def _set_dtype(dtype: np.dtype[Any], state: Any) -> None:
+def _set_dtype(dtype: np.dtype[Any], state: tuple[Any, ...]) -> None:
     # NumPy does not check a state, so the state is made by NumPy here; the file chooses only byte order and time unit.
     known = dtype
     if dtype.kind in "mM" and len(state) == 9:
@@ -206,7 +206,7 @@ def _set_dtype(dtype: np.dtype[Any], state: Any) -> None:
     dtype.__setstate__((wanted[2][0], state[1], *wanted[2][2:]))  # type: ignore[attr-defined]
 
 
-def _scalar(dtype: Any, data: Any) -> Any:
+def _scalar(dtype: object, data: bytes) -> Any:
     if not isinstance(dtype, np.dtype) or len(data) != dtype.itemsize:
         raise pickle.UnpicklingError(f"the pickle has a value of dtype {dtype} in {len(data)} bytes")
     return np.frombuffer(data, dtype)[0]

@@ -1,9 +1,9 @@
-"""Nested dicts and batches in HDF5 groups, in the layout of Tianshou: files written by either load in the other.
+"""Nested dicts and batches in HDF5 groups.
 
 A dict is stored as a group; a ``Batch`` as a group with the attribute ``__data_type__``; a number as an attribute; an
 array or a tensor as a dataset; and any other object as a pickle in a dataset of bytes. Reading a file runs no code in
-it: pickles may hold only plain data (see :mod:`rlfast.data.safe_pickle`), links are refused, and a dataset may not
-claim a size that the file does not have.
+it: pickles may hold only plain data (see :mod:`rlfast.data.formats.safe_pickle`), links are refused, and a dataset may
+not claim a size that the file does not have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from rlfast.data.batch.batch import Batch, parse, wrap
 from rlfast.data.batch.values import to_tensor
-from rlfast.data.safe_pickle import Global, dumps, loads
+from rlfast.data.formats.safe_pickle import Global, dumps, loads
 from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.tree import as_host, is_tensor
 
@@ -134,7 +134,7 @@ def _is_name(key: object) -> bool:
     return isinstance(key, str) and not {"/", "\0"} & {*key} and key not in {"", ".", "..", "__data_type__"}
 
 
-def _dataset(value: Any, names: Mapping[type, Global] | None) -> tuple[Any, str]:
+def _dataset(value: object, names: Mapping[type, Global] | None) -> tuple[Any, str]:
     """Returns the data that a dataset holds for a value, and the name of its type."""
     if is_tensor(value):
         return as_host(value), "Tensor"
@@ -160,7 +160,7 @@ def from_hdf5(
     allow_pickle: bool = False,
     classes: Mapping[Global, type] | None = None,
 ) -> Any:
-    """Reads a file that :func:`to_hdf5` or Tianshou wrote.
+    """Reads a file that :func:`to_hdf5` wrote.
 
     :param x: a group, an open file, or a dataset.
     :param device: the device of the tensors; None for the CPU.
@@ -182,7 +182,7 @@ class _Reader:
         self._classes = classes
         self._seen: set[tuple[int, int]] = set()
 
-    def read(self, x: Any, depth: int) -> Any:
+    def read(self, x: h5py.HLObject, depth: int) -> Any:
         check_once(x, self._seen, depth)
         if isinstance(x, self._h5py.Dataset):
             return self._read_dataset(x)
@@ -190,14 +190,14 @@ class _Reader:
             return self._read_group(x, depth)
         raise ValueError(f"{x.name} is neither a group nor a dataset")
 
-    def _read_group(self, x: Any, depth: int) -> Any:
+    def _read_group(self, x: h5py.Group, depth: int) -> Any:
         values = dict(x.attrs.items())
         data_type = values.pop("__data_type__", None)
         for key in x:
             values[key] = self.read(member(x, key), depth + 1)
         return _as_batch(values) if data_type == "Batch" else values
 
-    def _read_dataset(self, x: Any) -> Any:
+    def _read_dataset(self, x: h5py.Dataset) -> Any:
         kind = x.attrs.get("__data_type__")
         if kind is None:
             raise ValueError(f"dataset {x.name} lacks the attribute __data_type__: not written by rlfast or Tianshou")
@@ -210,7 +210,7 @@ class _Reader:
         return loads(data.tobytes(), self._classes, allow_pickle=self._allow_pickle)
 
 
-def check_once(x: Any, seen: set[tuple[int, int]], depth: int) -> None:
+def check_once(x: h5py.HLObject, seen: set[tuple[int, int]], depth: int) -> None:
     """Checks that groups and datasets are a tree, as those of valid files are. In others, a walk might never end.
 
     :param x: a group or dataset.
@@ -225,7 +225,7 @@ def check_once(x: Any, seen: set[tuple[int, int]], depth: int) -> None:
     seen.add(place)
 
 
-def check_dataset(x: Any) -> None:
+def check_dataset(x: object) -> None:
     """Checks that a dataset holds numbers or bytes, and that a file can have as many as it claims.
 
     :param x: the dataset.

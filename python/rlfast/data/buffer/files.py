@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from os import PathLike
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.buffer.store.episodes import EpisodeMethods
+from rlfast.data.datasets.parts import Source
 from rlfast.utils.runtime.seeding import draw_seed
 
 PathType: TypeAlias = str | PathLike[str]
@@ -14,6 +19,8 @@ PathType: TypeAlias = str | PathLike[str]
 
 class FileMethods(EpisodeMethods):
     """The methods of a buffer that write and read files. Each calls the module of its format."""
+
+    _is_manager: ClassVar[bool] = False
 
     def save(self, path: PathType, *, allow_pickle: bool = False) -> None:
         """Writes a snapshot of rows, priorities, running episodes and random streams to a file; see :meth:`load`.
@@ -24,13 +31,18 @@ class FileMethods(EpisodeMethods):
         :raises TypeError: if other objects are in columns, and ``allow_pickle`` is False.
         :raises ValueError: if the buffer is part of a manager.
         """
-        from rlfast.data.buffer.io import snapshot
+        from rlfast.data.formats import snapshot
 
         snapshot.save(self, path, allow_pickle=allow_pickle)
 
     @classmethod
     def load(
-        cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: Any = None
+        cls,
+        path: PathType,
+        *,
+        allow_pickle: bool = False,
+        storage: str = "ram",
+        compute_reward_fn: Callable[..., Any] | None = None,
     ) -> Self:
         """Returns the buffer from a file of :meth:`save`, with the same rows, priorities and random streams.
 
@@ -44,7 +56,7 @@ class FileMethods(EpisodeMethods):
         :raises ValueError: if the file is not a complete snapshot of such a buffer.
         :raises TypeError: if the reward function is missing.
         """
-        from rlfast.data.buffer.io import snapshot
+        from rlfast.data.formats import snapshot
 
         buffer: Self = snapshot.load(
             cls, path, allow_pickle=allow_pickle, storage=storage, compute_reward_fn=compute_reward_fn
@@ -64,12 +76,12 @@ class FileMethods(EpisodeMethods):
         :raises OSError: if the disk is full (what an earlier call kept is still there), or another process uses the
             folder.
         """
-        from rlfast.data.buffer.io import snapshot
+        from rlfast.data.formats import snapshot
 
         snapshot.flush(self)
 
     @classmethod
-    def open(cls, folder: PathType, *, compute_reward_fn: Any = None) -> Self:
+    def open(cls, folder: PathType, *, compute_reward_fn: Callable[..., Any] | None = None) -> Self:
         """Returns the buffer that :meth:`flush` kept in a folder, and goes on with it.
 
         It has every row that was added before the last flush, and not those that were added later: a warning says how
@@ -82,7 +94,7 @@ class FileMethods(EpisodeMethods):
         :raises OSError: if another process, or another buffer of this one, uses the folder.
         :raises TypeError: if the reward function is missing.
         """
-        from rlfast.data.buffer.io import snapshot
+        from rlfast.data.formats import snapshot
 
         buffer: Self
         buffer, lost = snapshot.open_folder(cls, folder, compute_reward_fn=compute_reward_fn)
@@ -97,9 +109,9 @@ class FileMethods(EpisodeMethods):
         :param compression: compression of ``h5py``: ``"gzip"``, ``"lzf"`` or None.
         :raises ValueError: if the buffer has a unit, which that layout cannot express.
         """
-        from rlfast.data.buffer.io import hdf5
+        from rlfast.data.formats import hdf5_buffer
 
-        hdf5.save(self, path, compression)
+        hdf5_buffer.save(self, path, compression)
 
     @classmethod
     def load_hdf5(
@@ -123,13 +135,13 @@ class FileMethods(EpisodeMethods):
         :raises ValueError: if the file has another layout, or another kind of buffer.
         :raises pickle.UnpicklingError: if the file has more than plain data, and ``allow_pickle`` is False.
         """
-        from rlfast.data.buffer.io import hdf5
+        from rlfast.data.formats import hdf5_buffer
 
-        buffer: Self = hdf5.load(cls, path, allow_pickle=allow_pickle, seed=draw_seed(seed), storage=storage)
+        buffer: Self = hdf5_buffer.load(cls, path, allow_pickle=allow_pickle, seed=draw_seed(seed), storage=storage)
         return buffer
 
     @classmethod
-    def from_minari(cls, dataset: Any, size: int | None = None, **options: Any) -> Self:
+    def from_minari(cls, dataset: object, size: int | None = None, **options: Any) -> Self:
         """Returns a buffer with all episodes of a Minari dataset, in their order.
 
         ``info`` is the info of each step, and ``first_info``, in an episode's first row, that of its reset. Tuples
@@ -143,10 +155,12 @@ class FileMethods(EpisodeMethods):
         :raises ImportError: if Minari is not installed.
         :raises TypeError: if the buffer has several rings.
         """
-        from rlfast.data.buffer.io import minari
+        from rlfast.data.formats import minari
 
-        buffer: Self = minari.load(cls, dataset, size, options)
-        return buffer
+        if isinstance(dataset, str):
+            dataset = minari.require_minari().load_dataset(dataset)
+        source = minari.MinariSource(dataset)
+        return cls._filled(source, source.length if size is None else size, **options)
 
     @classmethod
     def from_d4rl(cls, path: PathType) -> Self:
@@ -162,9 +176,19 @@ class FileMethods(EpisodeMethods):
         :raises ValueError: if datasets are missing, or their lengths differ.
         :raises TypeError: if the buffer has several rings.
         """
-        from rlfast.data.buffer.io import d4rl
+        from rlfast.data.formats import d4rl
 
-        buffer: Self = d4rl.load(cls, path)
+        with d4rl.D4rlSource(path) as source:
+            return cls._filled(source, source.length)
+
+    @classmethod
+    def _filled(cls, source: Source, size: int, **options: Any) -> Self:
+        if cls._is_manager:
+            raise TypeError(f"a dataset goes into a buffer of one ring, not into a {cls.__name__}")
+        make: Callable[..., Self] = cls
+        buffer = make(size, **options)
+        for part in source.parts():
+            buffer._core.add(part, np.zeros(len(part["rew"]), np.int64))
         return buffer
 
     def to_minari(self, dataset_id: str, **metadata: Any) -> Any:
@@ -179,12 +203,21 @@ class FileMethods(EpisodeMethods):
         :raises ImportError: if Minari is not installed.
         :raises ValueError: if there are no rows, or an ``obs_next`` within an episode is not the next row's ``obs``.
         """
-        from rlfast.data.buffer.io import minari
+        from rlfast.data.formats import minari
 
         return minari.save(self, dataset_id, metadata)
 
     @classmethod
-    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
+    def from_data(
+        cls,
+        obs: NDArray[Any],
+        act: NDArray[Any],
+        rew: NDArray[Any],
+        terminated: NDArray[Any],
+        truncated: NDArray[Any],
+        done: NDArray[Any],
+        obs_next: NDArray[Any],
+    ) -> Self:
         """Returns a full buffer of the given columns, such as seven HDF5 datasets.
 
         :param obs: observations, one for each row, as in the other columns.
@@ -197,8 +230,13 @@ class FileMethods(EpisodeMethods):
         :return: a buffer of that size, all of whose rows are live.
         :raises AssertionError: if the lengths of the columns differ.
         """
-        from rlfast.data.buffer.io import hdf5
-
         columns = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
-        buffer: Self = hdf5.from_columns(cls, columns | {"obs_next": obs_next}, done)
+        columns["obs_next"] = obs_next
+        size = len(obs)
+        same = all(len(column) == size for column in (*columns.values(), done))
+        assert same, "Lengths of all hdf5 datasets need to be equal."
+        make: Callable[[int], Self] = cls
+        buffer = make(size)
+        if size:
+            buffer._store.replace({key: column[:] for key, column in columns.items()}, [size], [0])
         return buffer

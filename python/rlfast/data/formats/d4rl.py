@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.datasets.parts import Part, Source, Writer, ranges, rows_at_once
-from rlfast.data.hdf5 import check_dataset, create_hdf5, member, open_hdf5
+from rlfast.data.formats.hdf5 import check_dataset, create_hdf5, member, open_hdf5
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,14 +94,10 @@ class D4rlSource(Source):
         truncated[:-1] |= unknown[1:] & ~terminated[:-1]
         return truncated, ~unknown
 
-    def _step(self) -> int:
-        """Returns the number of rows that are read at once."""
-        return rows_at_once({name: np.empty((1, *one.shape[1:]), one.dtype) for name, one in self._sets.items()})
-
     def _jumps(self) -> NDArray[np.bool_]:
         obs, following = self._sets["observations"], self._sets["next_observations"]
         found = np.ones(len(obs), np.bool_)
-        for place in ranges(len(obs) - 1, self._step()):
+        for place in ranges(len(obs) - 1, rows_at_once(self._sets)):
             one, next_one = obs[place.start + 1 : place.stop + 1], following[place]
             other = (one != next_one) & ((one == one) | (next_one == next_one))  # noqa: PLR0124 (NaN goes on as NaN)
             found[place] = other.reshape(len(other), -1).any(axis=1)
@@ -110,7 +106,7 @@ class D4rlSource(Source):
     def parts(self) -> Iterator[Part]:
         """Returns all rows, in order."""
         follows = "next_observations" in self._sets
-        for place in ranges(len(self._terminated), self._step()):
+        for place in ranges(len(self._terminated), rows_at_once(self._sets)):
             names = _COLUMNS if follows else {"actions": "act"}
             columns = {key: self._sets[name][place] for name, key in names.items()}
             if not follows:
@@ -137,10 +133,6 @@ class D4rlSource(Source):
         rew = np.asarray(self._sets["rewards"][place], np.float64).reshape(-1)
         return {"rew": rew, "terminated": self._terminated[place], "truncated": self._truncated[place]}
 
-    def close(self) -> None:
-        """Closes the files."""
-        self._file.close()
-
 
 class D4rlWriter(Writer):
     """A file with ``next_observations``. Columns that D4RL does not have, such as ``info``, are left out.
@@ -155,7 +147,6 @@ class D4rlWriter(Writer):
     def __init__(self, path: Path, length: int, stack_num: int = 1) -> None:
         super().__init__(path, length, stack_num)
         self._file = create_hdf5(path)
-        self._rows = 0
 
     def write(self, part: Part) -> None:
         """Appends rows.
@@ -170,15 +161,5 @@ class D4rlWriter(Writer):
         columns |= {"rewards": np.asarray(part["rew"], np.float32)}
         columns |= {"terminals": part["terminated"], "timeouts": part["truncated"] & ~part["terminated"]}
         for name, column in columns.items():
-            if name not in self._file:
-                self._file.create_dataset(name, (self.length, *column.shape[1:]), column.dtype)
-            self._file[name][self._rows : self._rows + len(column)] = column
+            self._append(self._file, name, column)
         self._rows += len(part["rew"])
-
-    def finish(self) -> None:
-        """Completes the dataset, and closes its files."""
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Closes the files of a dataset that will not be completed."""
-        self._file.close()

@@ -1,4 +1,4 @@
-"""Conversion between buffers and Minari datasets.
+"""Datasets of Minari.
 
 In Minari, an episode of ``T`` steps has ``T + 1`` observations, and usually ``T + 1`` infos, the first of which is that
 of the reset. A buffer has ``T`` rows: ``info`` is the info of the step, and ``first_info`` that of the reset, in the
@@ -7,18 +7,21 @@ first row of an episode (0 or None in the others). Tuples become dicts with the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlfast.data.buffer.store.row_range import HasRows
+from rlfast.data.datasets.parts import Part, Source, Writer, cut_off, ranges, rows_at_once
 from rlfast.utils import tree
 from rlfast.utils.runtime.extras import how_to_install
 
-_AT_ONCE = 64
-"""Rows written in one call. The engine reserves room for them as if none of them shared an observation."""
+if TYPE_CHECKING:
+    import gymnasium as gym
 
 
 def require_minari() -> Any:
@@ -35,30 +38,30 @@ def require_minari() -> Any:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
-def load(cls: type[Any], dataset: Any, size: int | None, options: dict[str, Any]) -> Any:
-    """Makes a buffer from a dataset; see :meth:`ReplayBuffer.from_minari`."""
-    if cls._is_manager:
-        raise TypeError(f"a dataset goes into a buffer of one ring, not into a {cls.__name__}")
-    if isinstance(dataset, str):
-        dataset = require_minari().load_dataset(dataset)
-    buffer = cls(int(dataset.total_steps) if size is None else size, **options)
-    _fill(buffer, dataset)
-    return buffer
+class MinariSource(Source):
+    """The rows of a dataset, episode by episode; an episode without an end counts as truncated.
+
+    :param dataset: a ``MinariDataset``.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        space = getattr(dataset, "action_space", None)
+        super().__init__(int(dataset.total_steps), in_environment_form=True, action_space=space)
+        self.dataset = dataset
+
+    def parts(self) -> Iterator[Part]:
+        """Returns all rows, in order."""
+        for episode in self.dataset.iterate_episodes():
+            fields = _fields_of(episode)
+            length = len(fields["rew"])
+            if not length:
+                continue
+            cut_off(fields)
+            for place in ranges(length, rows_at_once(fields)):
+                yield tree.take(fields, place)
 
 
-def _fill(buffer: Any, dataset: Any) -> None:
-    """Appends all episodes of a dataset to a buffer with one ring; an episode without an end counts as truncated."""
-    for episode in dataset.iterate_episodes():
-        fields = fields_of(episode)
-        length = len(episode.rewards)
-        for start in range(0, length, _AT_ONCE):
-            part = tree.take(fields, slice(start, start + _AT_ONCE))
-            buffer._core.add(part, np.zeros(len(part["rew"]), np.int64))
-        if length and not (episode.terminations[-1] or episode.truncations[-1]):
-            buffer.close_episodes()
-
-
-def fields_of(episode: Any) -> dict[str, Any]:
+def _fields_of(episode: Any) -> dict[str, Any]:
     """Returns the rows of an ``EpisodeData``."""
     length = len(episode.rewards)
     obs = _arrays(episode.observations)
@@ -78,7 +81,7 @@ def fields_of(episode: Any) -> dict[str, Any]:
     return fields
 
 
-def _first(value: Any, length: int) -> NDArray[Any]:
+def _first(value: ArrayLike, length: int) -> NDArray[Any]:
     column = np.zeros((length, *np.shape(value)), np.asarray(value).dtype)
     if column.dtype == object:
         column[:] = None
@@ -86,7 +89,7 @@ def _first(value: Any, length: int) -> NDArray[Any]:
     return column
 
 
-def _arrays(nested: Any) -> Any:
+def _arrays(nested: object) -> Any:
     if isinstance(nested, Mapping):
         return {key: _arrays(value) for key, value in nested.items()}
     if isinstance(nested, tuple):
@@ -117,10 +120,10 @@ def _episodes(buffer: HasRows, ring: int | None) -> list[dict[str, Any]]:
     ends = np.flatnonzero(buffer._store.take(rows, ["done"], 1)["done"]) + 1
     parts = [part for part in np.split(rows, ends) if len(part)]
     with_infos = buffer._store.has("info")
-    return [episode_of(buffer._store.take(part, stack_num=1), with_infos=with_infos) for part in parts]
+    return [_episode_of(buffer._store.take(part, stack_num=1), with_infos=with_infos) for part in parts]
 
 
-def episode_of(fields: dict[str, Any], *, with_infos: bool) -> dict[str, Any]:
+def _episode_of(fields: dict[str, Any], *, with_infos: bool) -> dict[str, Any]:
     """Returns the arguments of an ``EpisodeBuffer`` for the rows of one episode."""
     obs, obs_next = (tree.storable(fields[key]) for key in ("obs", "obs_next"))
     truncated = fields["truncated"].copy()
@@ -168,3 +171,67 @@ def _as_given(nested: Any) -> Any:
     if values and list(values) == [str(place) for place in range(len(values))]:
         return tuple(values.values())
     return values
+
+
+class MinariWriter(Writer):
+    """A folder with a dataset, whose images are stored exactly.
+
+    :param path: the folder.
+    :param length: number of rows that will come.
+    :param stack_num: see :class:`Source`.
+    :param observation_space: space of the observations.
+    :param action_space: space of the environment's actions.
+    :param spec: description of the environment, if it is known.
+    :param dataset_id: the id of the dataset, such as ``"pendulum/mine-v0"``.
+    """
+
+    stacks_rows = False
+
+    def __init__(
+        self,
+        path: Path,
+        length: int,
+        stack_num: int = 1,
+        *,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        spec: object,
+        dataset_id: str,
+    ) -> None:
+        super().__init__(path, length, stack_num)
+        self._minari = require_minari()
+        self._episode: list[Part] = []
+        data = path.absolute() / "data"  # Minari joins names of files to this twice
+        data.mkdir(parents=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a spec that cannot be stored is left out
+            self._storage = self._minari.dataset.minari_storage.MinariStorage.new(
+                data, observation_space, action_space, spec, jpeg_encoding=False
+            )
+        self._storage.update_metadata({"dataset_id": dataset_id, "minari_version": self._minari.__version__})
+
+    def write(self, part: Part) -> None:
+        """Appends rows.
+
+        :param part: the rows.
+        :raises ValueError: if an ``obs_next`` within an episode is not the next row's ``obs``.
+        """
+        start = 0
+        for row in (part["terminated"] | part["truncated"]).nonzero()[0].tolist():
+            self._episode.append(tree.take(part, slice(start, row + 1)))
+            self._store()
+            start = row + 1
+        if start < len(part["rew"]):
+            self._episode.append(tree.take(part, slice(start, None)))
+
+    def _store(self) -> None:
+        fields = tree.joined(self._episode)
+        self._episode = []
+        episode = _episode_of(fields, with_infos="info" in fields)
+        self._storage.update_episodes([self._minari.data_collector.EpisodeBuffer(**episode)])
+
+    def finish(self) -> None:
+        """Completes the dataset, and closes its files."""
+        if self._episode:
+            cut_off(self._episode[-1])
+            self._store()

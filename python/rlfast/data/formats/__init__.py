@@ -1,0 +1,1 @@
+"""File formats of transitions and of nested values: each in one module."""
