@@ -181,7 +181,7 @@ class _Hosted:
         super()._assign_column(key, ours(value))  # type: ignore[misc]
 
     def set_array_at_key(
-        self, seq: NDArray[Any], key: str, index: Index | None = None, default_value: float | None = None
+        self, seq: NDArray[Any], key: str, index: object = None, default_value: float | None = None
     ) -> None:
         """Sets rows of a field, or adds a field (a method of Tianshou 1.2).
 
@@ -201,7 +201,8 @@ class _Hosted:
                 column = column if column.flags.writeable else np.array(column)
             else:
                 column = np.array([default_value] * self.maxsize, column.dtype)
-            column[index] = seq
+            rows: Any = index
+            column[rows] = seq
         self._assign_column(key, column)
 
     # -- nulls -------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rlfast.data.datasets.parts import Source
 
 KINDS = ("snapshot", "hdf5", "d4rl", "minari", "rl-unplugged")
-"""The kinds of datasets: a file of :meth:`ReplayBuffer.save`, one of :meth:`ReplayBuffer.save_hdf5`, an HDF5 file of D4RL,
-a dataset of Minari, and a shard of RL Unplugged's Atari games, which is read only."""
+"""The kinds of datasets: a file of :meth:`ReplayBuffer.save`, one of :meth:`ReplayBuffer.save_hdf5`, an HDF5
+file of D4RL, a dataset of Minari, and a shard of RL Unplugged's Atari games, which is read only."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 

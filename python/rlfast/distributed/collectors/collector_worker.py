@@ -103,15 +103,13 @@ class CollectorWorker:
         self.policy.train()
         noise = isinstance(self._run, OffPolicyConfig | ExplorationConfig)
         rows = VectorReplayBuffer(-(-config.rows // config.envs) * config.envs, config.envs, seed=0)
-        self.collector = self._make_collector(config, envs, rows, noise)
+        self.collector = self._make_collector(envs, rows, noise)
         self._version = -1
         self._shard: Actor | None = None
         self._first_ring = 0
         self._begins = False
 
-    def _make_collector(
-        self, config: WorkerConfig, envs: BaseVectorEnv, rows: VectorReplayBuffer, noise: bool
-    ) -> Collector:
+    def _make_collector(self, envs: BaseVectorEnv, rows: VectorReplayBuffer, noise: bool) -> Collector:
         return Collector(self.policy, envs, rows, exploration_noise=noise)
 
     def ready(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
-from rlfast.distributed.collectors.collector_worker import CollectorWorker, Report, WorkerConfig
+from rlfast.distributed.collectors.collector_worker import CollectorWorker, Report
 from rlfast.distributed.collectors.weights import Weights
 from rlfast.env import BaseVectorEnv
 from rlfast.policy import BasePolicy
@@ -162,10 +162,8 @@ class RolloutWorker(CollectorWorker):
     :param config: what it is for.
     """
 
-    def _make_collector(
-        self, config: WorkerConfig, envs: BaseVectorEnv, rows: VectorReplayBuffer, noise: bool
-    ) -> Collector:
-        policy: Any = JointPolicy(self.policy, config.first_env, config.all_envs)
+    def _make_collector(self, envs: BaseVectorEnv, rows: VectorReplayBuffer, noise: bool) -> Collector:
+        policy: Any = JointPolicy(self.policy, self._config.first_env, self._config.all_envs)
         return Collector(policy, envs, rows, exploration_noise=noise)
 
     def roll_out(self, order: RolloutOrder) -> Rollout:

@@ -21,7 +21,7 @@ REQUIRED: Final = Parameter.empty
 """The default of a setting that has none."""
 
 _NAMES: Final[dict[str, Any]] = {
-    **{name: one for name, one in vars(validation).items() if name.endswith(("Int", "Float"))},
+    **{name: one for name, one in vars(validation).items() if name.endswith(("Int", "Float", "OrMore"))},
     **{one.__name__: one for one in (bool, float, int, str, tuple)},
     "Literal": Literal,
     "__builtins__": {},
