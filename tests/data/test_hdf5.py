@@ -287,5 +287,5 @@ def test_loops_of_links_end(tmp_path):
 def test_foreign_files_are_named_as_such(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["x"] = np.arange(3)
-    with pytest.raises(ValueError, match="not written by rlfast or Tianshou"):
+    with pytest.raises(ValueError, match="not written by to_hdf5"):
         read(tmp_path / "x.h5")

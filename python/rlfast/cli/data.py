@@ -64,7 +64,7 @@ def _gather(arguments: Sequence[str]) -> int:
     parser = Parser("rlfast data gather", "Plays the policy of a run as in tests, and writes what it did to a file.")
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
     parser.add_argument("--steps", type=whole_number, required=True, help="number of transitions")
-    parser.add_argument("--out", type=Path, required=True, help="the file; .hdf5 for Tianshou's layout")
+    parser.add_argument("--out", type=Path, required=True, help="the file; .hdf5 for HDF5")
     parser.add_argument("--eps", type=float, default=0.0, help="probability of random actions [%(default)s]")
     parser.add_argument("--noise", type=float, default=0.0, help="deviation of noise on actions [%(default)s]")
     parser.add_argument("--best", action="store_true", help="the policy with the best test, not that of the end")

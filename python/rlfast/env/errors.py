@@ -70,7 +70,7 @@ class EnvFailure(RuntimeError):
 class WorkerDied(EnvFailure, EOFError):
     """A worker process ended, or exceeded the ``step_timeout`` and was killed; all its environments are lost.
 
-    It is also an ``EOFError``, which Gymnasium and Tianshou raise when the pipe to a worker is closed.
+    It is also an ``EOFError``, which Gymnasium raises when the pipe to a worker is closed.
 
     :param text: the whole message.
     :param exitcode: the exit status of the process, or minus the number of the signal that killed it; None if unknown.
@@ -105,7 +105,7 @@ def _unpickled(kind: type[EnvFailure], text: str, where: dict[str, Any], cause: 
 class ClosedEnvsError(ClosedEnvironmentError, RuntimeError, AssertionError):
     """The vector environment is closed.
 
-    It is also an ``AssertionError``, which Tianshou raises in this case.
+    It is also an ``AssertionError``, which older scripts catch.
     """
 
 
@@ -119,7 +119,7 @@ class NoEpisodeError(ResetNeeded, RuntimeError, AssertionError):
 class PendingError(AlreadyPendingCallError, RuntimeError, AssertionError):
     """A call was made while an earlier call is pending, whose result must be received first.
 
-    It is also an ``AssertionError``, which Tianshou raises in this case.
+    It is also an ``AssertionError``, which older scripts catch.
 
     :param name: the pending call: ``"step"``, ``"reset"`` or ``"call"``.
     """

@@ -1,4 +1,4 @@
-"""Tianshou 1.0's import path of the wrappers of single environments."""
+"""Another import path of the wrappers of single environments."""
 
 from rlfast.env.wrappers.single import ContinuousToDiscrete, MultiDiscreteToDiscrete, TruncatedAsTerminated
 

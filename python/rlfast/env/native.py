@@ -44,7 +44,7 @@ class NativeVectorEnv(BaseVectorEnv):
     :param id: one of :func:`ids`, or its registration. If a script has registered a class of its own under the id, this
         class is ignored and the environments are still Gymnasium's; :func:`rlfast.make_vec` respects it.
     :param num_envs: the number of environments.
-    :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for Tianshou's protocol, see
+    :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for the protocol without one, see
         :class:`BaseVectorEnv`. Default: NEXT_STEP.
     :param max_episode_steps: the number of steps after which episodes are truncated; None (default) for the limit in
         the registration, -1 for no limit.

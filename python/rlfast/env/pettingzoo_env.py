@@ -18,7 +18,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
 
     An observation is a dict with ``agent_id``, the agent whose turn it is; ``obs``, the observation of this agent; and,
     for discrete actions, ``mask``, bools ``(n,)`` that are True for legal actions. The reward is a float64 vector with
-    one entry for each of ``agents``. All vector environments in Tianshou's protocol can run it.
+    one entry for each of ``agents``. All vector environments without an autoreset mode can run it.
 
     An agent that leaves the game (it dies, or its time is over) has no further turn, and the others play on: the
     episode ends when no agent is left. After each step, the info has ``terminations`` and ``truncations``, bools

@@ -47,7 +47,7 @@ def make_vec(
         this process (:class:`DummyVectorEnv`). ``"auto"`` (default) chooses native environments if there are any for
         the id and the arguments; otherwise worker processes if they are faster than this process, which a measurement
         of the first environment decides (``SubprocVectorEnv(..., placement="auto")``).
-    :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for Tianshou's protocol, see
+    :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for the protocol without one, see
         :class:`BaseVectorEnv`. Default: NEXT_STEP, as in Gymnasium.
     :param wrappers: applied to each environment, the first one innermost; native environments support no wrappers.
     :param vector_kwargs: further arguments of the vector environment's class.

@@ -22,7 +22,7 @@ _SIMULATORS = ("mujoco", "box2d")
 """Packages of Gymnasium's environments whose libraries an extra of the same name installs."""
 
 _GAME = re.compile(r"ALE/.+|[A-Z]\w*(NoFrameskip|Deterministic)-v[04]")
-"""Ids of games: with the namespace of ale_py, or older, as in scripts of Tianshou."""
+"""Ids of games: with the namespace of ale_py, or older, without it."""
 
 _GYMNASIUM: dict[str, tuple[str, dict[str, Any]]] = {
     "Acrobot": ("classic_control.acrobot:AcrobotEnv", {}),

@@ -1,4 +1,4 @@
-"""Vector environments whose environments run in worker processes, under Tianshou 1.0's names."""
+"""Vector environments whose environments run in worker processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param env_fns: one callable per environment. Lambdas, notebooks and scripts without a ``__main__`` guard work.
     :param wait_num: see :class:`BaseVectorEnv`.
     :param timeout: see :class:`BaseVectorEnv`.
-    :param share_memory: accepted for compatibility with Tianshou and ignored: memory is always shared.
+    :param share_memory: has no effect: memory is always shared.
     :param context: how workers are started: ``"forkserver"`` (default if the system can fork), ``"spawn"`` or
         ``"fork"``; see :class:`~rlfast.env.process.ProcessBackend`.
     :param autoreset_mode: see :class:`BaseVectorEnv`.
@@ -159,7 +159,7 @@ class SubprocEnvWorker(WorkerView):
     """A worker whose environment runs in a process of its own.
 
     :param env_fn: makes the environment, in that process.
-    :param share_memory: accepted for compatibility with Tianshou and ignored: memory is always shared.
+    :param share_memory: has no effect: memory is always shared.
     :param context: see :class:`SubprocVectorEnv`.
     :raises ValueError: the context is unknown.
     :raises TypeError: the function cannot be pickled.

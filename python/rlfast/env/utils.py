@@ -1,4 +1,4 @@
-"""Tianshou 1.0's import path of type aliases for environments and of :class:`CloudpickleWrapper`."""
+"""Another import path of type aliases for environments and of :class:`CloudpickleWrapper`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlfast.env.process.serialization import by_value
 
 ENV_TYPE: TypeAlias = gym.Env | PettingZooEnv
 """The type of a single environment."""
-gym_new_venv_step_type: TypeAlias = tuple[  # noqa: PYI042 - Tianshou's name
+gym_new_venv_step_type: TypeAlias = tuple[  # noqa: PYI042 (a public name)
     NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]
 ]
 """The type of ``(obs, rew, terminated, truncated, info)``, which a step of a vector environment returns."""

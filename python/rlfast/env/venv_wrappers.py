@@ -1,4 +1,4 @@
-"""Tianshou 1.0's import path of the wrappers of vector environments."""
+"""Another import path of the wrappers of vector environments."""
 
 from rlfast.env.wrappers.normalization import VectorEnvNormObs
 from rlfast.env.wrappers.vector import VectorEnvWrapper

@@ -52,7 +52,7 @@ class JoblibConfig:
     n_jobs: int = -1
     """How many run at a time; -1 for as many as there are processors."""
     backend: Literal["loky", "multiprocessing", "threading"] | None = "loky"
-    """Kept for scripts of Tianshou: experiments run in processes, whatever it says, because they would share the
+    """Has no effect: experiments run in processes, whatever it says, because they would share the
     random numbers of torch in threads."""
     verbose: int = 10
     """Whether the end of each experiment is logged: 0 for no."""

@@ -1,4 +1,4 @@
-"""The returns of several runs of one experiment, and their pictures: under the names of Tianshou 1.1.
+"""The returns of several runs of one experiment, and their pictures.
 
 The capital letters of names are axes: R for runs, E for evaluations.
 """
@@ -71,7 +71,7 @@ class RLiableExperimentResult:
 
     exp_dir: str
     """The folder of the folders of runs."""
-    test_episode_returns_RE: NDArray[np.float64]  # noqa: N815 (Tianshou's name)
+    test_episode_returns_RE: NDArray[np.float64]  # noqa: N815 (the axes)
     """Mean returns of tests, ``[runs, tests]``."""
     train_episode_returns_RE: NDArray[np.float64]  # noqa: N815
     """Mean returns of training, ``[runs, log entries]``."""

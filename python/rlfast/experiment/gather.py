@@ -41,7 +41,7 @@ def gather(
 
     :param run_dir: folder of the run.
     :param steps: number of transitions.
-    :param out: the file: a snapshot of a buffer, or HDF5 of Tianshou's layout if it ends with ``.hdf5`` or ``.h5``.
+    :param out: the file: a snapshot of a buffer, or HDF5 if it ends with ``.hdf5`` or ``.h5``.
     :param best: as for :func:`rlfast.load`.
     :param eps: probability of a random action. Default: 0.
     :param noise: standard deviation of normal noise on continuous actions, where these reach from -1 to 1. Default: 0.

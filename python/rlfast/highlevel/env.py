@@ -87,7 +87,7 @@ class VectorEnvType(Enum):
     DUMMY = "dummy"
     SUBPROC = "subproc"
     SUBPROC_SHARED_MEM = "shmem"
-    SUBPROC_SHARED_MEM_DEFAULT_CONTEXT = "shmem"  # noqa: PIE796 (two names, as in Tianshou 1.1)
+    SUBPROC_SHARED_MEM_DEFAULT_CONTEXT = "shmem"  # noqa: PIE796 (two names)
     SUBPROC_SHARED_MEM_FORK_CONTEXT = "shmem_fork"
     SUBPROC_SHARED_MEM_AUTO = "shmem_auto"
     """In worker processes, or in this one if that is as fast."""
@@ -323,7 +323,7 @@ class EnvFactory(ToStringMixin, ABC):
         :param create_watch_env: whether there is one to watch.
         :param seed: what their seeds are drawn from; None leaves that to the experiment.
         """
-        more = {} if seed is None else {"seed": seed}  # subclasses of Tianshou 1.0 do not take it
+        more = {} if seed is None else {"seed": seed}  # older subclasses do not take it
         env = self.create_env(EnvMode.TRAIN)
         train_envs = self.create_venv(num_training_envs, EnvMode.TRAIN, **more)
         test_envs = self.create_venv(num_test_envs, EnvMode.TEST, **more)

@@ -28,7 +28,7 @@ class World:
 
         :param filename: its name.
         """
-        return os.path.join(self.persist_directory, filename)  # noqa: PTH118 (a text, as in Tianshou)
+        return os.path.join(self.persist_directory, filename)  # noqa: PTH118 (a text)
 
     def restore_path(self, filename: str) -> str:
         """Returns the path of a file in the folder from which a policy is restored.

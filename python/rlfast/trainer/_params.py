@@ -53,7 +53,7 @@ class Schedule:
     def check_schedule(self) -> None:
         """Checks the numbers, and converts counts that are whole floats, such as ``1e5``, to integers.
 
-        As in Tianshou, a ``max_epoch`` that is not whole is rounded down, and numbers of steps are rounded up.
+        A ``max_epoch`` that is not whole is rounded down, and numbers of steps are rounded up.
 
         :raises TypeError: an argument is not a number, or a number of rows, episodes or passes is not whole.
         :raises ValueError: a number is too small, or ``step_per_epoch`` is missing.

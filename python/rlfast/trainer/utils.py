@@ -22,9 +22,9 @@ def test_episode(
     test_fn: Callable[[int, int | None], None] | None,
     epoch: int,
     n_episode: int,
-    logger: BaseLogger | None = None,  # noqa: PT028 (Tianshou's name; no test)
-    global_step: int | None = None,  # noqa: PT028 (Tianshou's name; no test)
-    reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None = None,  # noqa: PT028 (Tianshou's name; no test)
+    logger: BaseLogger | None = None,  # noqa: PT028 (no test)
+    global_step: int | None = None,  # noqa: PT028 (no test)
+    reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None = None,  # noqa: PT028 (no test)
 ) -> CollectStats:
     """Tests a policy: plays new episodes by :meth:`rlfast.data.Collector.evaluate`.
 
@@ -55,7 +55,7 @@ def test_episode(
     return result
 
 
-test_episode.__test__ = False  # type: ignore[attr-defined]  # Tianshou's name; no test for pytest to collect
+test_episode.__test__ = False  # type: ignore[attr-defined]  # pytest does not collect it
 
 
 def scalarised(stats: CollectStats, reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None) -> CollectStats:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _log = _logging.getLogger(__name__)
-log = _log  # type: ignore[assignment]  # the name of the logger in Tianshou
+log = _log  # type: ignore[assignment]  # another name of the logger
 
 LOG_DEFAULT_FORMAT = "%(levelname)-5s %(asctime)-15s %(name)s:%(funcName)s - %(message)s"
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TextIO
 
 log = logging.getLogger(__name__)
 
-reCommaWhitespacePotentiallyBreaks = re.compile(r",\s+")  # noqa: N816 (Tianshou's name)
+reCommaWhitespacePotentiallyBreaks = re.compile(r",\s+")  # noqa: N816 (a public name)
 
 
 class StringConverter(ABC):

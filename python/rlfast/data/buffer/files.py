@@ -103,7 +103,7 @@ class FileMethods(EpisodeMethods):
         return buffer
 
     def save_hdf5(self, path: PathType, compression: str | None = None) -> None:
-        """Writes the buffer to an HDF5 file in Tianshou's layout, which Tianshou 1.0 can load.
+        """Writes the buffer to an HDF5 file that Tianshou 1.0 can load.
 
         :param path: the file. An existing file is replaced once the new one is complete.
         :param compression: compression of ``h5py``: ``"gzip"``, ``"lzf"`` or None.
@@ -123,7 +123,7 @@ class FileMethods(EpisodeMethods):
         seed: int | None = None,
         storage: str = "ram",
     ) -> Self:
-        """Returns the buffer from an HDF5 file in Tianshou's layout, written by Tianshou or by :meth:`save_hdf5`.
+        """Returns the buffer from an HDF5 file that :meth:`save_hdf5` or Tianshou 1.0 wrote.
 
         :param path: the file.
         :param device: ignored, as rows are NumPy arrays.

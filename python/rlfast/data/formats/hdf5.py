@@ -200,7 +200,7 @@ class _Reader:
     def _read_dataset(self, x: h5py.Dataset) -> Any:
         kind = x.attrs.get("__data_type__")
         if kind is None:
-            raise ValueError(f"dataset {x.name} lacks the attribute __data_type__: not written by rlfast or Tianshou")
+            raise ValueError(f"dataset {x.name} lacks the attribute __data_type__: not written by to_hdf5")
         check_dataset(x)
         data = np.array(x)
         if kind == "ndarray":

@@ -24,7 +24,7 @@ class AdaptedVectorEnv(SubsetVectorEnv):
 
     :param backend: drives the original vector environment.
     :param wait_num: the number of results that :meth:`recv` waits for; None for all.
-    :param autoreset_mode: None for Tianshou's protocol; otherwise the backend's mode.
+    :param autoreset_mode: None for the protocol without one; otherwise the backend's mode.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An adapter for subclasses of :class:`BaseVectorEnv` that override ``step`` or ``reset``, as Tianshou's users do."""
+"""An adapter for subclasses of :class:`BaseVectorEnv` that override ``step`` or ``reset``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def overrides_steps(env: BaseVectorEnv) -> bool:
 
 
 class StepsBackend(Wrapped):
-    """A backend that calls ``step`` and ``reset`` of a vector environment in Tianshou's protocol.
+    """A backend that calls ``step`` and ``reset`` of a vector environment without an autoreset mode.
 
     :param env: an instance of a subclass that overrides ``step`` or ``reset``.
     """

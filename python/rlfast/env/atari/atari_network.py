@@ -1,4 +1,4 @@
-"""Networks of Atari games under the names of Tianshou 2.0, and factories that make them for experiments."""
+"""Networks of Atari games and factories that make them for experiments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ScaledObsInputModule = ScaledObsInputActionReprNet
 
 
 class DQNet(NatureCNN):
-    """The network of deep Q-learning with the arguments that it has in Tianshou 2.0.
+    """The network of deep Q-learning with the arguments that experiments give it.
 
     :param c: the number of channels: frames in a stack.
     :param h: the height, such as 84.

@@ -1,4 +1,4 @@
-"""Atari games under the names of Tianshou 2.0: wrappers, and what experiments need."""
+"""Atari games: wrappers, and what experiments need."""
 
 from __future__ import annotations
 

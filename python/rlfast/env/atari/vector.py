@@ -150,7 +150,7 @@ def make_atari_env(
     backend: str = "auto",
     **options: Any,
 ) -> tuple[gym.Env[Any, Any], BaseVectorEnv, BaseVectorEnv]:
-    """Makes what Tianshou's scripts ask for: an environment, those for training, and those for tests.
+    """Makes what scripts ask for: an environment, those for training, and those for tests.
 
     Lives are episodes and rewards are clipped in training only.
 

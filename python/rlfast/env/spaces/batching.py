@@ -99,7 +99,7 @@ def as_gymnasium(observations: Sequence[Space], actions: Sequence[Space], mode: 
         if _differ(action, actions[0]):
             raise RuntimeError(
                 f"Some environments have an action space different from `{actions[0]}`: that of environment {i} is "
-                f"{action}. In Gymnasium's protocol all must be equal; in Tianshou's, without an autoreset_mode, they "
+                f"{action}. In Gymnasium's protocol all must be equal; without an autoreset_mode, they "
                 "need not be"
             )
     return single, batched

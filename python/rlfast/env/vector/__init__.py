@@ -1,4 +1,4 @@
-"""Vector environments: one interface over any backend, Tianshou's and Gymnasium's."""
+"""Vector environments: one interface over any backend."""
 
 from rlfast.env.vector.arguments import Seeds, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv

@@ -18,7 +18,7 @@ from rlfast.env.vector.worker_view import WorkerView
 
 
 class EnvAttributes(VectorEnv[Any, Any, Any]):
-    """Provides the attributes of the environments under Tianshou's names and under Gymnasium's."""
+    """Provides the attributes of the environments as lists, and as Gymnasium has them."""
 
     autoreset_mode: AutoresetMode | None
     _backend: Backend
@@ -30,7 +30,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
     def _idle(self, id: Ids | None) -> NDArray[np.int64]:
         """Returns ``id`` as an array ``(K,)`` of int64, after checking that none of these environments is stepping."""
 
-    # -- Tianshou's names --------------------------------------------------------------------------------------------
+    # -- lists, one entry per environment ----------------------------------------------------------------------------
 
     @property
     def env_num(self) -> int:

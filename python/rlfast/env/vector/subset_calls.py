@@ -1,4 +1,4 @@
-"""Resets and steps of a subset of the environments in Gymnasium's protocol, as EnvPool and Tianshou's wrappers do."""
+"""Resets and steps of a subset of the environments in Gymnasium's protocol, as EnvPool does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlfast.env.vector.gymnasium_protocol import batched
 
 
 class SubsetVectorEnv(BaseVectorEnv):
-    """A vector environment that accepts ``id`` in Gymnasium's protocol as well as in Tianshou's."""
+    """A vector environment that accepts ``id`` in Gymnasium's protocol, too."""
 
     def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
         """As :meth:`BaseVectorEnv.reset`, but accepts ``id`` in Gymnasium's protocol as well.

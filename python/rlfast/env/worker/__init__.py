@@ -391,7 +391,7 @@ class DummyEnvWorker(OneRequest):
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"RayEnvWorker", "SubprocEnvWorker"}:  # Tianshou's path; both modules import this one
+    if name in {"RayEnvWorker", "SubprocEnvWorker"}:  # another path; both modules import this one
         return getattr(import_module("rlfast.env"), name)
     return _module(name)
 

@@ -1,4 +1,4 @@
-"""Tianshou 1.0's import path of :class:`rlfast.env.EnvWorker`."""
+"""Another import path of :class:`rlfast.env.EnvWorker`."""
 
 from rlfast.env.worker import EnvWorker
 

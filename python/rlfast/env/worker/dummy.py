@@ -1,4 +1,4 @@
-"""Tianshou 1.0's import path of :class:`rlfast.env.DummyEnvWorker`."""
+"""Another import path of :class:`rlfast.env.DummyEnvWorker`."""
 
 from rlfast.env.worker import DummyEnvWorker
 

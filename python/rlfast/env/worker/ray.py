@@ -1,4 +1,4 @@
-"""Tianshou 1.0's import path of :class:`rlfast.env.RayEnvWorker`."""
+"""Another import path of :class:`rlfast.env.RayEnvWorker`."""
 
 from rlfast.env.ray import RayEnvWorker
 

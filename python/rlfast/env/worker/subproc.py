@@ -1,4 +1,4 @@
-"""Tianshou 1.0's import path of :class:`rlfast.env.SubprocEnvWorker`."""
+"""Another import path of :class:`rlfast.env.SubprocEnvWorker`."""
 
 from rlfast.env.subproc import SubprocEnvWorker
 

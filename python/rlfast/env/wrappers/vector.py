@@ -20,7 +20,7 @@ class VectorEnvWrapper(SubsetVectorEnv):
     """Forwards every call to a wrapped vector environment; subclasses override what they change.
 
     A subclass that overrides :meth:`reset_rows`, :meth:`send` and :meth:`recv` changes both protocols and the data of
-    collectors. A subclass that overrides :meth:`step` and :meth:`reset`, as wrappers for Tianshou do, calls ``step``
+    collectors. A subclass that overrides :meth:`step` and :meth:`reset` calls ``step``
     and ``reset`` of ``self.venv`` in them.
 
     :param venv: the vector environment to wrap: a :class:`BaseVectorEnv`, or one of another library that

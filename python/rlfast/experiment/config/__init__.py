@@ -638,7 +638,7 @@ class DataConfig(RunConfig):
     """The settings of runs that learn from data."""
 
     data: str | None = None
-    """Data to learn from: a buffer's file (a snapshot, or HDF5, also Tianshou's), an HDF5 file of D4RL, or the id or
+    """Data to learn from: a buffer's file (a snapshot, or HDF5), an HDF5 file of D4RL, or the id or
     folder of a Minari dataset. It must be given."""
 
 

@@ -367,7 +367,7 @@ class Experiment(ToStringMixin):
         *,
         run_name: str | None = None,
         raise_error_on_dirname_collision: bool = True,
-        **kwargs: Any,  # noqa: ARG002 (as in Tianshou)
+        **kwargs: Any,  # noqa: ARG002 (for subclasses)
     ) -> ExperimentResult:
         """Trains, and watches the policy.
 

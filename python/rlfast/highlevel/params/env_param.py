@@ -44,4 +44,4 @@ class MaxActionScaled(FloatEnvValueFactoryMaxActionScaled):
     """A shorter name."""
 
 
-MaxActionScaledFloat = MaxActionScaled  # in Tianshou's own example of TD3
+MaxActionScaledFloat = MaxActionScaled  # another name

@@ -87,7 +87,7 @@ class WandbLogger(CheckpointLogger):
             self.wandb_run.define_metric(f"{scope}/*", step_metric=f"{scope}/{axis}")
 
     def load(self, writer: SummaryWriter) -> None:
-        """Writes the following entries to TensorBoard too. Scripts for Tianshou call this; it is optional here.
+        """Writes the following entries to TensorBoard too. Calling it is optional.
 
         :param writer: a writer of TensorBoard. :meth:`close` closes it.
         """

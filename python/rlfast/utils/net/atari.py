@@ -1,4 +1,4 @@
-"""The convolutional networks of deep Q-learning on Atari games, under the names of Tianshou's scripts."""
+"""The convolutional networks of deep Q-learning on Atari games."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rlfast.utils.net._generative import VAE as VAE  # noqa: PLC0414 (Tianshou has these two here)
+from rlfast.utils.net._generative import VAE as VAE  # noqa: PLC0414 (public names of this module)
 from rlfast.utils.net._generative import Perturbation as Perturbation  # noqa: PLC0414
 from rlfast.utils.net._layers import ArrayOrTensor, Placed, placed_like
 from rlfast.utils.net._recurrent import State, lstm_features, make_lstm

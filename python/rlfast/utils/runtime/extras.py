@@ -105,7 +105,7 @@ def lazy_names(
 
 
 def import_modules_on_access(package: str) -> None:
-    """Makes the modules of a package its attributes without a separate import, as ``import tianshou`` imports all.
+    """Makes the modules of a package its attributes without a separate import.
 
     :param package: the full name of the package, which is being imported. Type checkers do not see what this adds,
         and still find misspelt names.
