@@ -219,7 +219,9 @@ def check_stacks(
         set_global_random_state(streams)
 
 
-def _learn_from_stacks(policy: Any, obs_space: gym.Space[Any], buffer: ReplayBuffer, learning: dict[str, Any]) -> None:
+def _learn_from_stacks(
+    policy: BasePolicy, obs_space: gym.Space[Any], buffer: ReplayBuffer, learning: dict[str, Any]
+) -> None:
     for _ in range(buffer.maxsize):
         seen = Batch([Batch(obs=obs_space.sample(), info={})])
         with torch.no_grad():

@@ -205,7 +205,9 @@ class ActorCriticLearner(ReplayLearner):
     # -- learning ------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _mse_optimizer(batch: Any, critic: nn.Module, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _mse_optimizer(
+        batch: Any, critic: nn.Module, optimizer: torch.optim.Optimizer
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Do one gradient step for a critic towards the returns; see :func:`critic_step`."""
         return critic_step(critic, optimizer, batch, batch.returns.flatten())
 

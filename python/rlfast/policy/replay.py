@@ -391,7 +391,7 @@ class ReplayLearner(BasePolicy):
         return None
 
 
-def returns_of(sample: Any, next_value: torch.Tensor) -> torch.Tensor:
+def returns_of(sample: Sample, next_value: torch.Tensor) -> torch.Tensor:
     """Return the n-step returns of rows with ``reward_sum`` and ``discount``, each ``[B]``.
 
     :param sample: the rows, a :class:`Sample` or a batch.

@@ -229,7 +229,7 @@ class RolloutLearner(BasePolicy):
             logits = torch.stack(logits)
         return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def _dist(self, logits: object, mask: Any = None) -> torch.distributions.Distribution:
+    def _dist(self, logits: object, mask: torch.Tensor | None = None) -> torch.distributions.Distribution:
         if not isinstance(logits, tuple):
             dist = self.dist_fn(logits)
         else:
@@ -349,7 +349,7 @@ class RolloutLearner(BasePolicy):
         names = ("obs", "info", "state", *self.columns)
         return wrap({name: rollout[name] for name in names if name in rollout})
 
-    def _minibatch(self, rows: Any, columns: tuple[str, ...]) -> Minibatch:
+    def _minibatch(self, rows: Batch, columns: tuple[str, ...]) -> Minibatch:
         fields = {name: rows[name] for name in columns}
         mask, state = action_mask(rows.obs), rows.get("state")
         if self._compiled is not None:

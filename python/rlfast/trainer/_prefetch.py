@@ -109,7 +109,7 @@ class PrefetchedBuffer:
     def __len__(self) -> int:
         return len(self._buffer)
 
-    def __getitem__(self, index: Any) -> Batch:
+    def __getitem__(self, index: NDArray[Any]) -> Batch:
         return self._buffer[index]
 
 

@@ -41,7 +41,7 @@ class ActingPolicyProtocol(Protocol):
     def map_action(self, act: Any) -> Any:
         """Map an action from the policy's action space to that of the environment."""
 
-    def map_action_inverse(self, act: Any) -> Any:
+    def map_action_inverse(self, act: NDArray[Any]) -> Any:
         """Map an action from the environment's action space to that of the policy."""
 
 

@@ -51,7 +51,7 @@ class CuriousRows:
             raise AttributeError(name)
         return getattr(self._buffer, name)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: NDArray[Any]) -> Any:
         return self._buffer[index]
 
     def __len__(self) -> int:

@@ -171,7 +171,7 @@ def _name(module: nn.Module) -> str:
     return type(module).__name__
 
 
-def _linear(layers: Layers, module: Any, slot: int) -> int:
+def _linear(layers: Layers, module: nn.Module, slot: int) -> int:
     weight = layers.tensor(module, "weight")
     layers.takes(slot, weight.shape[1])
     return layers.add("linear", slot, weight, layers.tensor(module, "bias"), False)
