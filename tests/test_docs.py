@@ -147,7 +147,7 @@ def test_tables_have_ranges_and_plain_meanings() -> None:
     rows = site("settings").table(rlfast.policy.PPOPolicy).splitlines()
     meaning = "0 for advantages of one step, 1 for those of whole episodes."
     assert f"| `gae_lambda` | `0.95` | number in [0, 1] | {meaning} |" in rows
-    assert "| `vf_coef` | `0.5` | number | Weight of the critic's loss, \\(c_v\\). |" in rows
+    assert "| `vf_coef` | `0.5` | number | Weight of the critic's loss, \\(c_1\\). |" in rows
     assert any(row.startswith("| `action_bound_method` | `'clip'` | `'clip'`, `'tanh'`, or None |") for row in rows)
     assert any("`max_batchsize` | `256` | integer \N{GREATER-THAN OR EQUAL TO} 1 |" in row for row in rows)
     cql = site("settings").table(rlfast.policy.CQLPolicy)  # whose docstring refers to SAC's

@@ -1,5 +1,6 @@
 """Experiments on Atari games, by the factories of Tianshou 2.0."""
 
+from functools import wraps
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -52,9 +53,11 @@ def short(monkeypatch):
     """Games that end after 40 frames, as random play takes thousands."""
     init = AtariEnv.__init__
 
-    monkeypatch.setattr(
-        AtariEnv, "__init__", lambda self, *args, **kwargs: init(self, *args, **{**kwargs, "max_frames": 160})
-    )
+    @wraps(init)
+    def ends_soon(self, *args, **kwargs):
+        init(self, *args, **kwargs | {"max_frames": 160})
+
+    monkeypatch.setattr(AtariEnv, "__init__", ends_soon)
 
 
 def ppo(factory, config, sampling):

@@ -497,7 +497,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.end_with": lambda: {"pid": 1},
     "rlfast._core.explore": lambda: {"actions": 3},
     "rlfast._core.uniform_below": lambda: {"sizes": np.array([3, 4])},
-    "rlfast.data.ValueTransforms.set_array_at_key": lambda: {"arr": np.zeros(4), "key": "rew"},
+    "rlfast.data.Batch.set_array_at_key": lambda: {"arr": np.zeros(4), "key": "rew"},
     "rlfast.data.EpisodeMethods.get_buffer_indices": lambda: {"start": 0, "stop": 4},
     "rlfast.data.TianshouView.set_array_at_key": lambda: {"seq": np.zeros(2), "key": "rew", "index": index()},
     "rlfast.env.EnvAttributes.get_env_attr": lambda: {"key": "spec"},

@@ -54,8 +54,7 @@ class BranchingDQNPolicy(QLearner):
     :raises ValueError: for a value out of range, a Box without bounds, or a model with another number of branches.
 
     >>> from rlfast.utils.net.common import BranchingNet
-    >>> from rlfast.utils.arguments.checks import ArgumentError
-    from rlfast.utils.optim import adam
+    >>> from rlfast.utils.optim import adam
     >>> model = BranchingNet(3, num_branches=2, action_per_branch=5, common_hidden_sizes=[64])
     >>> policy = BranchingDQNPolicy(model=model, optim=adam(1e-3), action_space=Box(-1, 1, (2,)))
     >>> policy(Batch(obs=torch.zeros(4, 3), info={})).act.shape
@@ -82,7 +81,9 @@ class BranchingDQNPolicy(QLearner):
         if not hasattr(self.model, "num_branches"):
             return None
         if self.num_branches != np.prod(self.action_space.shape or (), dtype=int):
-            raise ArgumentError(f"the model has {self.num_branches} branches, the action space is {self.action_space}")
+            raise ArgumentError(
+                f"the model has {self.num_branches} branches, but the action space is {self.action_space}"
+            )
         exists = torch.arange(self.choices) < torch.tensor(sizes_of(self.action_space))[:, None]
         return None if exists.all() else exists
 
