@@ -289,3 +289,16 @@ def test_foreign_files_are_named_as_such(tmp_path):
         file["x"] = np.arange(3)
     with pytest.raises(ValueError, match="not written by to_hdf5"):
         read(tmp_path / "x.h5")
+
+
+def test_texts_of_different_lengths_load(tmp_path):
+    """Such columns come from ``info`` dicts in files of other libraries."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        column = file.create_dataset("name", (2,), h5py.string_dtype(), data=["a", "bcd"])
+        column.attrs["__data_type__"] = "ndarray"
+        file.create_dataset("reference", (1,), h5py.ref_dtype, data=[column.ref])
+        file["reference"].attrs["__data_type__"] = "ndarray"
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert from_hdf5(file["name"]).tolist() == [b"a", b"bcd"]
+        with pytest.raises(ValueError, match="which are no numbers"):
+            from_hdf5(file["reference"])

@@ -115,7 +115,10 @@ def redq(library, options):
     policy = library.policy.REDQPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
     if library.name == "rlfast":  # the same critics as Tianshou
         size = policy.ensemble_size, policy.subset_size
-        policy._draw_members = lambda: torch.as_tensor(np.random.choice(*size, replace=False))
+        policy.draw_next = lambda rows: (
+            policy.draw_noise(rows),
+            torch.as_tensor(np.random.choice(*size, replace=False)),
+        )
     return policy, ("actor_loss", "critic_loss", "alpha")
 
 
@@ -257,13 +260,10 @@ def bcq(library, options):
     optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
     policy = library.policy.BCQPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
     policy.actor_perturbation_target = Unmoved()  # Tianshou does not move the actions of targets
-    if library.name == "rlfast":
-        policy.lagged_names = ("critic", "critic2")
-    else:
-        policy.sync_weight = lambda: [
-            policy.soft_update(getattr(policy, f"{name}_target"), getattr(policy, name), 0.1)
-            for name in ("critic", "critic2")
-        ]
+    policy.sync_weight = lambda: [
+        policy.soft_update(getattr(policy, f"{name}_target"), getattr(policy, name), 0.1)
+        for name in ("critic", "critic2")
+    ]
     return policy, ("actor_loss", "critic1_loss", "critic2_loss", "vae_loss")
 
 

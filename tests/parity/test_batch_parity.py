@@ -27,10 +27,10 @@ def both_fail(ours: Any, theirs: Any) -> bool:
 
 #: Each documented difference: its name in docs/differences.md, and when an operation may show it.
 DIFFERENCES: dict[str, Callable[[tuple[Any, ...], Any, Any], bool]] = {
-    "rows of a batch of empty batches": lambda step, ours, theirs: (
+    "iterating over a batch of empty batches": lambda step, ours, theirs: (
         step[0] == "rows" and theirs[1] == "OverflowError" and ours[:2] == ("ok", ("list", []))
     ),
-    "length with an object among the fields": lambda step, ours, theirs: (
+    "length of a batch with an object among the fields": lambda step, ours, theirs: (
         both_fail(ours, theirs) and theirs[1] == "AttributeError" and step[0] in {"len", "split", "cat", "cat_"}
     ),
     "which error is raised when several fields are wrong": lambda step, ours, theirs: (
@@ -40,21 +40,21 @@ DIFFERENCES: dict[str, Callable[[tuple[Any, ...], Any, Any], bool]] = {
             or step[0] in {"mean", "add", "iadd", "mul", "div", "set rows", "get rows", "set rows to rows", "rows"}
         )
     ),
-    "a field that is a Batch in some and an array in others": lambda _step, ours, _theirs: "mixed" in ours[3],
-    "cat_ and stack_ onto a batch with other fields": lambda step, ours, _theirs: (
+    "a field that is a Batch in some batches and an array in others": lambda _step, ours, _theirs: "mixed" in ours[3],
+    "`cat_` and `stack_` onto a batch with other fields": lambda step, ours, _theirs: (
         step[0] in {"cat_", "stack_"} and "partial" in ours[3]
     ),
     "dtype of a padded field": lambda _step, ours, _theirs: "dtypes" in ours[3],
     "stacking different shapes": lambda step, ours, _theirs: (
         "shapes" in ours[3] and step[0] in {"stack", "stack_", "new from list"}
     ),
-    "stacking along an axis that is not there": lambda step, ours, theirs: (
+    "stacking along a nonexistent axis": lambda step, ours, theirs: (
         step[0] == "stack" and step[3] != 0 and ours[:2] == ("error", "ValueError") and theirs[0] == "ok"
     ),
-    "split(-1) of no rows": lambda step, ours, theirs: (
+    "`split(-1)` of no rows": lambda step, ours, theirs: (
         step[0] == "split" and step[2] == -1 and ours[:2] == ("ok", ("list", [])) and theirs[1] == "AssertionError"
     ),
-    "what NumPy 1 lets pass": lambda _step, ours, theirs: (
+    "what only NumPy 1 accepts": lambda _step, ours, theirs: (
         theirs[0] == "ok"
         and ours[0] == "error"
         and ("out of bounds" in ours[2] or ours[2] == "setting an array element with a sequence.")
@@ -63,11 +63,11 @@ DIFFERENCES: dict[str, Callable[[tuple[Any, ...], Any, Any], bool]] = {
         step[0] in {"deepcopy", "pickle", "empty", "add", "add itself", "mul", "div", "mean"}
         and "'object'" in str((ours, theirs))
     ),
-    "rows that are lists": lambda step, ours, _theirs: step[0] in COMBINING and "('list'," in str(ours),
-    "filling a field up that is longer than its batch": lambda step, ours, _theirs: (
+    "stacking rows of a ragged array": lambda step, ours, _theirs: step[0] in COMBINING and "('list'," in str(ours),
+    "padding a field that is longer than its batch": lambda step, ours, _theirs: (
         step[0] in {"cat", "cat_"} and ours[0] == "error" and "cannot fill field" in ours[2]
     ),
-    "a Batch for rows of an array": lambda step, ours, _theirs: (
+    "assigning a Batch to rows of an array": lambda step, ours, _theirs: (
         step[0] in {"set rows", "set rows to rows"} and ours[0] == "error" and "the value has a Batch for it" in ours[2]
     ),
     "stacking arrays of tensors along an axis": lambda step, ours, _theirs: (

@@ -63,40 +63,40 @@ DIFFERENCES: dict[str, Callable[[str, str, Outcome, Outcome], bool]] = {
         kind in {"list str 1", "tuples mixed", "dicts mixed"} or operation == "stack with 1"
     ),
     "a tensor and a string": of("tensor and str"),
-    "tensors of bfloat16": lambda kind, operation, ours, theirs: (
+    "`to_numpy` of bfloat16 tensors": lambda kind, operation, ours, theirs: (
         kind == "t bf16" and operation.startswith("to_numpy") and not fails(ours) and fails(theirs, "TypeError")
     ),
     "tensors in a collection": of("tensor deque", "tensor set", "tensor dict values"),
     "`from_hdf5` of pickled objects": lambda _kind, operation, ours, _theirs: (
         operation.startswith("hdf5") and fails(ours) and "allow_pickle=True" in ours[2]
     ),
-    "values that HDF5 files could not hold": lambda _kind, operation, _ours, theirs: (
+    "tensors of no axes or no rows, arrays of strings": lambda _kind, operation, _ours, theirs: (
         operation.startswith("hdf5") and (fails(theirs) or "bytes" in str(theirs) or "(0,)" in str(theirs))
     ),
-    "length with an object among the fields": lambda _kind, _operation, ours, theirs: (
+    "length of a batch with an object among the fields": lambda _kind, _operation, ours, theirs: (
         fails(theirs, "AttributeError") and fails(ours, "TypeError", "ValueError") and "'ndim'" in theirs[2]
     ),
-    "a field that is a Batch in some and an array in others": lambda _kind, operation, _ours, _theirs: (
+    "a field that is a Batch in some batches and an array in others": lambda _kind, operation, _ours, _theirs: (
         operation in WITH_OTHERS
     ),
-    "stacking along an axis that is not there": lambda _kind, operation, ours, _theirs: (
+    "stacking along a nonexistent axis": lambda _kind, operation, ours, _theirs: (
         operation == "stack 1 axis" and fails(ours, "ValueError")
     ),
-    "rows of a batch of empty batches": lambda _kind, operation, ours, _theirs: (
+    "iterating over a batch of empty batches": lambda _kind, operation, ours, _theirs: (
         operation in {"iter", "stack v"} and ours == ("ok", ("list", []) if operation == "iter" else ("batch", []))
     ),
     "copies of object arrays": lambda kind, operation, _ours, _theirs: (
         operation in COPIES or (kind == "big" and operation == "hdf5 batch")
     ),
-    "a partial field of single objects": lambda kind, operation, ours, _theirs: (
+    "a partial field of numeric objects": lambda kind, operation, ours, _theirs: (
         kind in {"big", "decimal", "fraction"}
         and operation.startswith(("stack partial", "stack with empty"))
         and not fails(ours)
     ),
-    "what NumPy 1 lets pass": lambda kind, operation, ours, theirs: (
+    "what only NumPy 1 accepts": lambda kind, operation, ours, theirs: (
         (fails(ours, "IndexError") and operation == "[list far]") or (kind == "big" and operation in {"+v", "*v", "/v"})
     ),
-    "dtypes of other byte orders and of times": lambda kind, operation, ours, _theirs: (
+    "dtypes of other byte orders; of times": lambda kind, operation, ours, _theirs: (
         kind in {"1d >f8", "td"}
         and operation.startswith(("create_value", "alloc", "stack", "cat", "repr"))
         and not fails(ours)
@@ -108,7 +108,7 @@ DIFFERENCES: dict[str, Callable[[str, str, Outcome, Outcome], bool]] = {
         operation == "Batch(state=v)"
     ),
     "keys that are not strings in `update`": of("dict int keys"),
-    "read-only arrays and arrays with negative strides in `to_torch`": of("reversed"),
+    "`to_torch` of read-only arrays; of arrays with negative strides": of("reversed"),
     "order of fields after `cat`, `stack`": lambda kind, operation, _ours, _theirs: (
         operation == "repr" and kind in {"dicts keys", "dicts nested keys"}
     ),

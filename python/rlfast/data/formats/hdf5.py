@@ -201,7 +201,7 @@ class _Reader:
         kind = x.attrs.get("__data_type__")
         if kind is None:
             raise ValueError(f"dataset {x.name} lacks the attribute __data_type__: not written by to_hdf5")
-        check_dataset(x)
+        check_dataset(x, text=kind == "ndarray")
         data = np.array(x)
         if kind == "ndarray":
             return data
@@ -225,10 +225,11 @@ def check_once(x: h5py.HLObject, seen: set[tuple[int, int]], depth: int) -> None
     seen.add(place)
 
 
-def check_dataset(x: object) -> None:
+def check_dataset(x: object, *, text: bool = False) -> None:
     """Checks that a dataset holds numbers or bytes, and that a file can have as many as it claims.
 
     :param x: the dataset.
+    :param text: whether it may hold texts of different lengths. Default: False.
     :raises ValueError: if it has fewer, they are in another file, or it holds references or is no dataset.
     """
     if not isinstance(x, require_h5py().Dataset):
@@ -237,7 +238,7 @@ def check_dataset(x: object) -> None:
         raise ValueError(f"dataset {x.name} has no value")
     if x.is_virtual or x.external:
         raise ValueError(f"dataset {x.name} keeps its data in another file")
-    if x.dtype.hasobject:
+    if x.dtype.hasobject and not (text and require_h5py().check_string_dtype(x.dtype)):
         raise ValueError(f"dataset {x.name} holds references or values of different lengths, which are no numbers")
     stored = x.id.get_storage_size() * (_MAX_COMPRESSION if x.id.get_create_plist().get_nfilters() else 1)
     if x.nbytes > stored:
