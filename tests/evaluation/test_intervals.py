@@ -100,6 +100,16 @@ def test_the_same_tasks_are_needed():
         probability_of_improvement(SCORES, [1.0])
 
 
+def test_a_profile_of_tasks_with_different_numbers_of_runs():
+    value, low, high = performance_profile({"a": [0.0, 2.0, 2.0, 2.0], "b": [1.0]}, [0.5, 1.5])
+    assert value.tolist() == [0.875, 0.375]
+    assert low[1] < 0.375 < high[1] <= 0.5
+    equal = performance_profile({"a": SCORES[:, 0], "b": SCORES[:, 1]}, [0.5, 1.5, 4.0])[0]
+    assert equal.tolist() == performance_profile(SCORES, [0.5, 1.5, 4.0])[0].tolist()
+    with pytest.raises(ValueError, match="must have the shape"):
+        performance_profile({"a": [1.0], "b": []}, [0.5])
+
+
 def test_a_quarter_of_the_runs_at_each_end_is_left_out():
     curves = [([0.0, 100.0], [value, value]) for value in (-1000.0, 1.0, 2.0, 3.0, 4.0, 1000.0, 5.0, 6.0)]
     curve = aggregate(curves, points=5)

@@ -4,6 +4,7 @@ arXiv:2108.13264).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsFloat
 
@@ -107,7 +108,7 @@ def probability_of_improvement(
 
 
 def performance_profile(
-    scores: ArrayLike,
+    scores: ArrayLike | Mapping[str, ArrayLike],
     thresholds: ArrayLike,
     *,
     confidence: float = 0.95,
@@ -116,7 +117,8 @@ def performance_profile(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Returns which fraction of all scores lies above each threshold, with its confidence band.
 
-    :param scores: scores, ``[runs, tasks]`` or ``[runs]``.
+    :param scores: scores, ``[runs, tasks]`` or ``[runs]``; or those of each task, ``[runs]``, by its name, where the
+        numbers of runs may differ: then it is the mean fraction of the tasks.
     :param thresholds: the thresholds, ``[n]``.
     :param confidence: confidence level of the band, between 0 and 1.
     :param resamples: number of resamples of the bootstrap.
@@ -129,11 +131,14 @@ def performance_profile(
     """
     marks = np.asarray(thresholds, dtype=np.float64).reshape(-1)
 
-    def profile(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        above = [(drawn > mark).mean(axis=(1, 2)) for mark in marks]
-        return np.reshape(above, (len(marks), len(drawn))).T
+    tables = [*map(_table, scores.values() if isinstance(scores, Mapping) else [scores])]
+    columns = sum(table.shape[1] for table in tables)
 
-    return bootstrap(profile, _table(scores), confidence=confidence, resamples=resamples, seed=seed)
+    def profile(*drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        above = [sum((one > mark).mean(axis=1).sum(axis=1) for one in drawn) / columns for mark in marks]
+        return np.reshape(above, (len(marks), len(drawn[0]))).T
+
+    return bootstrap(profile, *tables, confidence=confidence, resamples=resamples, seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True)

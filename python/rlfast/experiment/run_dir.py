@@ -279,6 +279,19 @@ def read_beyond(run_dir: str | os.PathLike[str]) -> list[str]:
     return _read(Path(run_dir))[1]
 
 
+def read_versions(run_dir: Path) -> tuple[dict[str, str], str]:
+    """Returns the versions of libraries that a run was trained with, by their names, and the processor.
+
+    :param run_dir: the folder of the run.
+    :return: both; empty where older versions of rlfast did not write them.
+    """
+    _read(run_dir)
+    content = json.loads((run_dir / "config.json").read_text())
+    versions = content.get("versions")
+    named = {str(name): str(one) for name, one in versions.items()} if isinstance(versions, dict) else {}
+    return named, str(content.get("processor", ""))
+
+
 def _read(run_dir: Path) -> tuple[RunConfig, list[str]]:
     path = run_dir / "config.json"
     if not path.is_file():  # a pipe would be waited for
