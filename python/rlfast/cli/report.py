@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain, sentence
-from rlfast.cli.parsing import Parser
+from rlfast.cli.parsing import Parser, warnings_as_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     from rlfast.experiment.report.table import write_report
 
     try:
-        runs = [run for folder in given.folders for run in find_curves(folder)]
+        with warnings_as_sentences():
+            runs = [run for folder in given.folders for run in find_curves(folder)]
         if given.curves is not None:
             _check(given.curves, given.folders, runs)
         table = write_report(runs, out)

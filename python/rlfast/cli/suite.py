@@ -80,8 +80,8 @@ def _begin(given: dict[str, Any], held: ExitStack) -> tuple[Suite, Path]:
         raise ValueError("--algos is needed: the algorithms, such as --algos ppo sac")
     suite = Suite(
         name=name,
-        algorithms=tuple(given["algos"]),
-        tasks=tuple(given.get("tasks", SUITES[name])),
+        algorithms=_words(given["algos"]),
+        tasks=_words(given.get("tasks", SUITES[name])),
         seeds=tuple(parse_seeds(given.get("seeds", "0-4"))),
         max_steps=given.get("max_steps"),
     )
@@ -99,6 +99,11 @@ def _begin(given: dict[str, Any], held: ExitStack) -> tuple[Suite, Path]:
     held.enter_context(only_process(folder))
     suite.write(folder)
     return suite, folder
+
+
+def _words(texts: Sequence[str]) -> tuple[str, ...]:
+    """Returns the words of arguments, which may be separated by commas, too."""
+    return tuple(word for text in texts for word in text.split(",") if word)
 
 
 def _why_not_new(folder: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import warnings
 from dataclasses import dataclass, fields
 from io import StringIO
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.evaluation.curves import read_curves
 from rlfast.experiment.algorithms import algorithm_of, find
-from rlfast.experiment.config import OfflineConfig, RunConfig, flag
+from rlfast.experiment.config import OfflineConfig, RunConfig, RunWarning, flag
 from rlfast.experiment.run_dir import has_ended, read_beyond, read_config, read_versions, replace_file, run_name
 from rlfast.utils.logger import CSVLogger
 
@@ -79,7 +80,8 @@ class Configuration:
 
 
 def find_curves(folder: Path) -> list[RunCurve]:
-    """Returns all runs in a folder, at any depth: the folders of runs that have a test, and CSV files of curves.
+    """Returns all runs in a folder, at any depth: the folders of runs, and CSV files of curves. Those without a test
+    are left out with a warning.
 
     :param folder: a folder; or that of a run; or a CSV file.
     :return: the runs, in the order of their paths.
@@ -92,10 +94,14 @@ def find_curves(folder: Path) -> list[RunCurve]:
         raise FileNotFoundError(f"{folder} is no folder with runs")
     folders = {path.parent for path in folder.rglob("config.json")}
     files = [path for path in folder.rglob("*.csv") if not folders.intersection(path.parents)]
-    begun = [run for run in folders if not folders.intersection(run.parents) and _has_test(run)]
-    if not begun and not files:
+    begun = sorted(run for run in folders if not folders.intersection(run.parents))
+    tested = [run for run in begun if _has_test(run)]
+    if not tested and not files:
         raise ValueError(f"{folder} has no run with a test, and no file of evaluation curves")
-    return [read_run(path) for path in sorted([*begun, *files])]
+    for run in begun:
+        if run not in tested:
+            warnings.warn(f"{run} has no test yet: it is left out", RunWarning, stacklevel=2)
+    return [read_run(path) for path in sorted([*tested, *files])]
 
 
 def _has_test(run_dir: Path) -> bool:
