@@ -1,8 +1,11 @@
 import json
+import signal
+import sys
 from types import SimpleNamespace
 
 import pytest
 
+from rlfast.cli.runs import pool
 from rlfast.cli.runs.pool import Clock, PooledRun
 from rlfast.experiment import ALGORITHMS
 
@@ -49,3 +52,19 @@ def test_ended_runs_take_no_time_and_give_their_pace(make):
     assert clock.seconds_left() is None
     assert clock.progress(runs[0]) == (1.0, 0.0)
     assert clock.seconds_left() == 500
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends processes in another way")
+def test_an_error_of_a_callback_stops_the_runs(make, monkeypatch):
+    monkeypatch.setattr(pool, "_CHILD", "import time; time.sleep(1000)")
+    runs = [make("dqn") for _ in range(3)]
+
+    def fail():
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        pool.train(runs, 2, lambda _: None, fail)
+    assert [run.process and run.process.wait() for run in runs] == [-signal.SIGTERM, -signal.SIGTERM, None]
+    assert runs[0].outcome() == "interrupted, no test"
+    for run in runs:
+        run.messages()

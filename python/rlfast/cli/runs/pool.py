@@ -119,7 +119,8 @@ def train(
 ) -> bool:
     """Trains all runs.
 
-    SIGINT or SIGTERM stops them, each with a checkpoint; a second signal ends them at once.
+    SIGINT, SIGTERM or SIGHUP stops them, each with a checkpoint, and so does an error of a callback; a second signal
+    ends them at once.
 
     :param runs: the runs.
     :param jobs: how many train at a time.
@@ -133,6 +134,9 @@ def train(
         except KeyboardInterrupt:
             interrupt.happened = interrupt.aborted = True
             _wait(runs, 0, ended, waiting, interrupt)
+        finally:  # such as when the reader of the output is gone
+            for run in runs:
+                run.stop(1)
     return interrupt.happened
 
 
