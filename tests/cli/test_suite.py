@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -65,18 +66,20 @@ def test_resumed_suite_equals_single_runs(tmp_path, start, capsys):
 
 
 def test_a_failed_run_stops_no_other_and_is_tried_again(tmp_path, monkeypatch, capsys):
-    child = (
-        "import json, sys; print('rlfast: bad luck', file=sys.stderr); sys.exit(json.loads(sys.argv[3])['seed'] == 0)"
-    )
+    child = """if True:
+        import json, os, sys
+        print("rlfast: bad luck with", os.environ["OMP_NUM_THREADS"], "thread", file=sys.stderr)
+        sys.exit(json.loads(sys.argv[3])["seed"] == 0)
+    """
     monkeypatch.setattr(pool, "_CHILD", child)
     folder = tmp_path / "suite"
     assert suite(*PENDULUM, "--seeds", "0-1", "--max-steps", "40", "--jobs", "1", "--out", str(folder)) == 1
     shown = capsys.readouterr()
     assert shown.out == f"suite classic: 2 runs, 1 at a time, in {folder}\n"
     assert shown.err.splitlines() == [
-        "ppo Pendulum-v1 seed 0: bad luck",
+        "ppo Pendulum-v1 seed 0: bad luck with 1 thread",
         "[1/2] ppo Pendulum-v1 seed 0: failed, no test",
-        "ppo Pendulum-v1 seed 1: bad luck",
+        "ppo Pendulum-v1 seed 1: bad luck with 1 thread",
         "[2/2] ppo Pendulum-v1 seed 1: no test",
         f"rlfast: 1 of 2 runs failed (ppo Pendulum-v1 seed 0); rlfast suite --resume {folder} tries again",
     ]
@@ -99,6 +102,13 @@ def test_runs_are_presets_seed_by_seed():
     assert [config.max_steps for config in suite.configs() if config.seed == 3 and config.env == "Pendulum-v1"] == [
         ALGORITHMS[name].presets["Pendulum-v1"].max_steps for name in ("ppo", "sac")
     ]
+
+
+def test_runs_have_one_thread(monkeypatch):
+    several = replace(ALGORITHMS["ppo"].preset("Pendulum-v1"), threads=4)
+    monkeypatch.setitem(ALGORITHMS["ppo"].presets, "Pendulum-v1", several)
+    (config,) = Suite(name="classic", algorithms=("ppo",), tasks=("Pendulum-v1",), seeds=(7,), max_steps=9).configs()
+    assert config == replace(several, threads=1, seed=7, max_steps=9, progress=False)
 
 
 def test_games_have_the_presets_of_all_games():

@@ -194,9 +194,14 @@ class _Progress:
 
         self._clock.progress(run)
         self._write("")
-        show_messages(run)
+        interrupted = run.status == 130
+        if interrupted:
+            run.messages()  # which name the command that resumes this run alone
+        else:
+            show_messages(run)
         self._done += 1
-        sys.stderr.write(f"[{self._done}/{len(self._runs)}] {run.label}: {run.outcome()}{self._left()}\n")
+        left = "" if interrupted else self._left()
+        sys.stderr.write(f"[{self._done}/{len(self._runs)}] {run.label}: {run.outcome()}{left}\n")
         sys.stderr.flush()
 
     def refresh(self) -> None:
