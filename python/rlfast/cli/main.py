@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "train": "train an agent, or go on with a run",
     "eval": "play the policy of a run",
-    "suite": "train several algorithms on a list of tasks, or go on with that",
+    "suite": "train several algorithms on a list of tasks, or resume that",
     "status": "show how far a run is",
     "plot": "draw learning curves over seeds",
     "report": "make tables and pictures of runs, and keep their curves",
