@@ -1,15 +1,13 @@
 import csv
 import json
-import os
 import re
-import signal
 import sys
 from dataclasses import replace
 
 import pytest
 
 from cli.test_train import weights
-from machine import PATIENCE, wait_until
+from machine import PATIENCE
 from rlfast.cli import main
 from rlfast.cli.runs import pool, suites
 from rlfast.cli.runs.suites import SUITES, Suite
@@ -30,27 +28,51 @@ def metrics(run_dir):
     return [{name: row[name] for name in row if not re.search("time|speed", name)} for row in rows]
 
 
+INTERRUPTED = """
+import sys
+from rlfast.cli import main
+from rlfast.cli.runs import pool
+
+pool._CHILD = '''
+import os, signal, sys
+from rlfast.cli.runs.pool import child
+from rlfast.experiment import training
+
+save, saved = training.save_checkpoint, []
+
+def save_and_interrupt(*given, **more):
+    save(*given, **more)
+    if not saved:
+        saved.append(True)
+        os.kill(os.getppid(), signal.SIGTERM)
+        signal.pause()  # until the pool tells this process to stop
+
+training.save_checkpoint = save_and_interrupt
+sys.exit(child(*sys.argv[1:]))
+'''
+sys.exit(main(sys.argv[1:]))
+"""
+"""A command whose first run asks the command to stop at its first checkpoint, after 3,000 steps or so."""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send")
 def test_resumed_suite_equals_single_runs(tmp_path, start, capsys):
-    folder, steps = tmp_path / "suite", ["--max-steps", "3000"]
-    command = [sys.executable, "-m", "rlfast", "suite", "classic", "--algos", "dqn", "--tasks", "CartPole-v1"]
+    folder, steps = tmp_path / "suite", ["--max-steps", "4000"]
+    command = [sys.executable, "-c", INTERRUPTED, "suite", "classic", "--algos", "dqn", "--tasks", "CartPole-v1"]
     process = start([*command, "--seeds", "0,1", "--jobs", "1", "--out", str(folder), *steps])
-    runs = [folder / f"dqn-CartPole-v1-seed{seed}" for seed in (0, 1)]
-    saved = runs[0] / "checkpoint" / "checkpoint.json"
-    wait_until(lambda: saved.exists() or process.poll() is not None, "saving")
-    os.kill(process.pid, signal.SIGTERM)
     _, error = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, error
     assert error.endswith(f"rlfast: interrupted: rlfast suite --resume {folder} continues it\n")
     assert "Traceback" not in error
-    assert json.loads(saved.read_text())["env_step"] < 3000
+    runs = [folder / f"dqn-CartPole-v1-seed{seed}" for seed in (0, 1)]
+    assert 1_000 < json.loads((runs[0] / "checkpoint" / "checkpoint.json").read_text())["env_step"] < 4_000
     assert not runs[1].exists()
 
     assert suite("--resume", str(folder), "--jobs", "2") == 0
     shown = capsys.readouterr()
     assert f"suite classic: 2 runs, 2 at a time, in {folder}\n" in shown.out
     assert f"rlfast report {folder}" in shown.out
-    assert re.search(r"^\[2/2\] dqn CartPole-v1 seed [01]: [0-9.]+ at step 3,000$", shown.err, re.MULTILINE)
+    assert re.search(r"^\[2/2\] dqn CartPole-v1 seed [01]: [0-9.]+ at step 4,000$", shown.err, re.MULTILINE)
     for seed, run in enumerate(runs):
         alone = tmp_path / f"alone{seed}"
         command = ["train", "dqn", "--env", "CartPole-v1", "--seed", str(seed), "--run-dir", str(alone)]
