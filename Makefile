@@ -23,7 +23,7 @@ requirements := import tomllib; project = tomllib.load(open('pyproject.toml', 'r
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs results wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ dev: env                ## the engine, quick to compile, for the edit-build-test
 docs: build             ## the site, in build/site; a warning is an error
 	$(pip) install -q --group docs $(PIP_ARGS)
 	NO_MKDOCS_2_WARNING=1 $(run) mkdocs build --strict
+
+results: build          ## the MuJoCo table and picture of docs/results.md, from the curves in docs/results
+	$(BIN)/python docs/site/results.py
 
 wheel: $(VENV)/.maturin  ## target/wheels/*.whl
 	$(run) maturin build --release --locked

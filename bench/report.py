@@ -7,11 +7,11 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from bench.harness import Bar, Bench, Case, Measurement
 from bench.libraries import LIBRARIES, LIMITS, ROOT
+from rlfast.utils.runtime.cores import processor
 
 
 def quantity(value: float, unit: str) -> str:
@@ -87,11 +87,9 @@ def effort(bench: Bench) -> str:
 
 
 def machine() -> dict[str, Any]:
-    with Path("/proc/cpuinfo").open() as cpuinfo:
-        model = next((line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")), "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "processor": model or platform.processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "memory_bytes": memory,
         "system": platform.platform(),

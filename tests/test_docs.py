@@ -177,3 +177,56 @@ def test_no_equation_of_a_docstring_is_left_as_rest() -> None:
     found = {source: source.read_text() for source in ROOT.glob("python/rlfast/**/*.py")}
     equations = {source.name: site("rest").markdown(inspect.cleandoc(text)) for source, text in found.items()}
     assert [name for name, text in equations.items() if ".. math::" in text or ":math:" in text] == []
+
+
+def test_the_page_of_results_is_what_its_curves_say() -> None:
+    results = site("results")
+    page, groups = (ROOT / "docs" / "results.md").read_text(), results.curves(ROOT / "docs")
+    assert results.with_results(page, groups) == page
+    assert (ROOT / "docs" / results.PICTURE).exists() == bool(groups)
+
+
+def test_results_have_a_table_of_tasks_and_algorithms(tmp_path: Path) -> None:
+    from rlfast.experiment import ALGORITHMS
+    from rlfast.experiment.report.curves import RunCurve, write_curve
+
+    results = site("results")
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "results.md").write_text("# Results\n\n<!-- mujoco-v5 -->\n<!-- end of mujoco-v5 -->\n\nBelow.\n")
+    empty = (tmp_path / "results.md").read_text()
+    results.main(tmp_path)
+    assert (tmp_path / "results.md").read_text() == empty
+    facts = {"source": tmp_path, "beyond": (), "versions": {}, "processor": "", "seconds": 1.0, "ended": True}
+    runs = {
+        ("sac", "Hopper-v5", 300): (100, 90),
+        ("sac", "HalfCheetah-v5", 300): (9_000,),
+        ("ppo", "Hopper-v5", 900): (7,),
+    }
+    for (name, env, max_steps), last in runs.items():
+        for seed, value in enumerate(last):
+            config = ALGORITHMS[name].config(env=env, seed=seed, max_steps=max_steps)
+            mean = (0.0, 2_000.0, float(value))
+            run = RunCurve(config=config, steps=(0, 100, max_steps), mean=mean, std=mean, **facts)
+            write_curve(run, tmp_path / "results" / "mujoco-v5")
+    results.main(tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    lines = page.splitlines()
+    assert "over the seeds listed below: of last tests, and in brackets" in lines[3]
+    assert lines[5:9] == [
+        "| task | PPO, 900 steps | SAC, 300 steps |",
+        "| --- | --- | --- |",
+        "| HalfCheetah-v5 |  | 9,000 (9,000) |",
+        "| Hopper-v5 | 7 (2,000) | 95 (2,000) |",
+    ]
+    assert lines[10].endswith(f"({results.PICTURE})")
+    assert "| Hopper-v5 | SAC | 95.0 | 2,000.0 | 95.0 (90.0 to 100.0) | 0-1 | 300 |" in page
+    assert "- `rlfast train sac --env Hopper-v5 --seed 0 --max-steps 300`" in page
+    assert page.endswith("<!-- end of mujoco-v5 -->\n\nBelow.\n")
+    assert (tmp_path / results.PICTURE).exists()
+    results.main(tmp_path)
+    assert (tmp_path / "results.md").read_text() == page
+    for path in (tmp_path / "results").rglob("*.csv"):
+        path.unlink()
+    results.main(tmp_path)
+    assert (tmp_path / "results.md").read_text() == empty
+    assert not (tmp_path / results.PICTURE).exists()

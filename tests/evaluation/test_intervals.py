@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlfast.evaluation.intervals import MEASURES, intervals, performance_profile, probability_of_improvement
+from rlfast.evaluation.intervals import (
+    MEASURES,
+    aggregate,
+    intervals,
+    performance_profile,
+    probability_of_improvement,
+)
 
 SCORES = np.array([[0.0, 4.0], [1.0, 8.0], [2.0, 0.0], [9.0, 4.0]])  # four runs of two tasks
 
@@ -92,3 +98,48 @@ def test_bad_scores_are_refused(scores, options, says):
 def test_the_same_tasks_are_needed():
     with pytest.raises(ValueError, match="same tasks, got 2 and 1"):
         probability_of_improvement(SCORES, [1.0])
+
+
+def test_a_profile_of_tasks_with_different_numbers_of_runs():
+    value, low, high = performance_profile({"a": [0.0, 2.0, 2.0, 2.0], "b": [1.0]}, [0.5, 1.5])
+    assert value.tolist() == [0.875, 0.375]
+    assert low[1] < 0.375 < high[1] <= 0.5
+    equal = performance_profile({"a": SCORES[:, 0], "b": SCORES[:, 1]}, [0.5, 1.5, 4.0])[0]
+    assert equal.tolist() == performance_profile(SCORES, [0.5, 1.5, 4.0])[0].tolist()
+    with pytest.raises(ValueError, match="must have the shape"):
+        performance_profile({"a": [1.0], "b": []}, [0.5])
+
+
+def test_a_quarter_of_the_runs_at_each_end_is_left_out():
+    curves = [([0.0, 100.0], [value, value]) for value in (-1000.0, 1.0, 2.0, 3.0, 4.0, 1000.0, 5.0, 6.0)]
+    curve = aggregate(curves, points=5)
+    assert curve.runs == 8
+    np.testing.assert_allclose(curve.iqm, 3.5)  # of 2, 3, 4, 5
+    assert curve.steps.tolist() == [0, 25, 50, 75, 100]
+    assert (curve.low < 3.5).all()
+    assert (curve.high > 3.5).all()
+
+
+def test_curves_are_interpolated_and_go_on_with_their_last_value():
+    curve = aggregate([([0, 50], [0.0, 10.0]), ([0, 100], [0.0, 20.0])], points=5)
+    np.testing.assert_allclose(curve.iqm, [0.0, 5.0, 10.0, 12.5, 15.0])
+
+
+def test_one_run_has_no_band():
+    curve = aggregate([([0, 10], [1.0, 2.0])], points=2)
+    assert curve.low.tolist() == curve.iqm.tolist() == curve.high.tolist() == [1.0, 2.0]
+
+
+def test_the_band_covers_what_it_says():
+    rng, hits = np.random.default_rng(0), 0
+    for trial in range(200):
+        values = rng.normal(size=20)
+        curve = aggregate([([0, 1], [v, v]) for v in values], points=2, resamples=300, seed=trial)
+        hits += curve.low[0] <= 0 <= curve.high[0]
+    assert 0.85 * 200 <= hits <= 0.99 * 200  # 95 percent; the percentile bootstrap of 20 is a little narrow
+
+
+@pytest.mark.parametrize("curves", [[], [([], [])], [([0], [1.0]), ([], [])]])
+def test_nothing_to_aggregate(curves):
+    with pytest.raises(ValueError, match="nothing to aggregate"):
+        aggregate(curves)

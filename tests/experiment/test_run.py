@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlfast.cli.reporting import report
+from rlfast.cli.runs.reporting import report
 from rlfast.data import VectorReplayBuffer
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build

@@ -1,8 +1,10 @@
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
-from rlfast.experiment.run_dir import make_run_dir, read_config, write_config
+from rlfast.experiment.run_dir import make_run_dir, read_config, read_versions, write_config
 
 
 def test_the_folder_asked_for_must_be_new_or_empty(tiny, run_dir):
@@ -38,3 +40,16 @@ def test_the_configuration_is_resolved_and_enough_to_repeat(tiny, run_dir):
     assert content["config"]["seed"] == 5
     assert {"python", "rlfast", "torch", "numpy", "gymnasium"} <= content["versions"].keys()
     assert read_config(run_dir) == config
+
+
+@pytest.mark.parametrize(
+    ("env", "library"), [("Hopper-v5", "mujoco"), ("LunarLander-v3", "Box2D"), ("ALE/Pong-v5", "ale_py")]
+)
+def test_the_version_of_the_simulator_is_written(env, library, tiny, run_dir, monkeypatch):
+    for name in ("mujoco", "Box2D", "ale_py"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(__name__=name, __version__=f"1.2-{name}"))
+    run_dir.mkdir()
+    write_config(run_dir, tiny(env=env), "dqn")
+    versions, processor = read_versions(run_dir)
+    assert {name: one for name, one in versions.items() if one.startswith("1.2-")} == {library: f"1.2-{library}"}
+    assert processor == json.loads((run_dir / "config.json").read_text())["processor"]

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "train": "train an agent, or go on with a run",
     "eval": "play the policy of a run",
+    "suite": "train several algorithms on a list of tasks, or resume that",
     "status": "show how far a run is",
     "plot": "draw learning curves over seeds",
+    "report": "make tables and pictures of runs, and keep their curves",
     "data": "gather, describe and convert data for offline learning",
     "check-env": "find what would go wrong in training with an environment",
     "bench": "measure this machine beside other libraries",

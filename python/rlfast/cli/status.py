@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -68,7 +67,7 @@ def _lines(run_dir: Path, config: RunConfig, rows: Sequence[dict[str, Any]]) -> 
     offline = isinstance(config, OfflineConfig)
     if offline:  # whose logs count rows
         steps //= config.batch_size
-    state = state_of(run_dir, total, "gradient_step" if offline else "env_step")
+    state = state_of(run_dir, config)
     lines = {"state": state}
     if state == RUNNING and (seconds := seconds_left(rows, total * (config.batch_size if offline else 1))) is not None:
         lines["time left"] = f"{duration(seconds)}{' at most' * (config.stop_return is not None)}"
@@ -85,16 +84,15 @@ def _lines(run_dir: Path, config: RunConfig, rows: Sequence[dict[str, Any]]) -> 
     return lines
 
 
-def state_of(run_dir: Path, max_steps: int, counter: str = "env_step") -> str:
+def state_of(run_dir: Path, config: RunConfig) -> str:
     """Returns whether a run is running, or how it ended.
 
     A process of another machine is not seen.
 
     :param run_dir: the folder of the run.
-    :param max_steps: the length of the run, in steps.
-    :param counter: the name of the counter of these steps in checkpoints.
+    :param config: its settings.
     """
-    from rlfast.experiment.run_dir import CHECKPOINT, ERROR_LOG, is_training
+    from rlfast.experiment.run_dir import ERROR_LOG, has_ended, is_training
 
     if is_training(run_dir):
         return RUNNING
@@ -102,13 +100,8 @@ def state_of(run_dir: Path, max_steps: int, counter: str = "env_step") -> str:
     if error.exists():
         last = (error.read_text(errors="replace").strip().splitlines() or [""])[-1]
         return f"failed: {''.join(one if one.isprintable() else '?' for one in last)} (traceback in {error})"
-    try:
-        head = json.loads((run_dir / CHECKPOINT / "checkpoint.json").read_text())
-        over = head["over"] if "over" in head else head[counter] >= max_steps  # as older versions wrote it
-    except (OSError, ValueError, LookupError, TypeError):
-        over = False
     again = f"rlfast train --resume {shlex.quote(str(run_dir))} continues it"
-    return "ended" if over is True else f"interrupted: {again}"
+    return "ended" if has_ended(run_dir, config) else f"interrupted: {again}"
 
 
 def seconds_left(rows: Sequence[dict[str, Any]], max_steps: int) -> float | None:

@@ -65,8 +65,8 @@ def _train(algorithm: Algorithm, arguments: Sequence[str]) -> int:
         return complain("--seed and --seeds exclude each other: leave one out", 2)
     if jobs is not None and jobs < 1:
         return complain(f"--jobs must be at least 1, got {jobs}", 2)
-    from rlfast.cli.seeds import main as train_seeds
-    from rlfast.cli.seeds import parse_seeds
+    from rlfast.cli.runs.seeds import main as train_seeds
+    from rlfast.cli.runs.seeds import parse_seeds
 
     try:
         numbers, config = parse_seeds(seeds), _config(algorithm, given)
@@ -87,7 +87,7 @@ def _train_one(algorithm: Algorithm, given: dict[str, Any]) -> int:
             return complain(sentence(error), 2)
         sys.stdout.write(f"run folder: {run_dir}\n")
         sys.stdout.flush()
-        from rlfast.cli.reporting import report
+        from rlfast.cli.runs.reporting import report
         from rlfast.distributed.run import train
 
         return report(lambda: train(replace(config, run_dir=run_dir)))
@@ -157,7 +157,7 @@ def _resume(arguments: Sequence[str]) -> int:
         read_config(given["run_dir"])
     except (ValueError, OSError) as error:
         return complain(sentence(error), 2)
-    from rlfast.cli.reporting import report
+    from rlfast.cli.runs.reporting import report
     from rlfast.distributed.run import resume
 
     return report(lambda: resume(**given))

@@ -18,8 +18,9 @@ from rlfast.utils.runtime.extras import how_to_install
 _PACKAGES = {"ALE": ("ale_py", "atari")}
 """For each namespace, the package whose import registers its ids, and the extra of rlfast that installs the package."""
 
-_SIMULATORS = ("mujoco", "box2d")
-"""Packages of Gymnasium's environments whose libraries an extra of the same name installs."""
+_SIMULATORS = {"mujoco": "mujoco", "box2d": "Box2D"}
+"""For each package of Gymnasium's environments that needs a library, which an extra of the same name installs, the
+library."""
 
 _GAME = re.compile(r"ALE/.+|[A-Z]\w*(NoFrameskip|Deterministic)-v[04]")
 """Ids of games: with the namespace of ale_py, or older, without it."""
@@ -90,6 +91,25 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
     return gym.registry.get(name, id)
 
 
+def simulator_of(id: str) -> tuple[str, str] | None:
+    """Returns the library that simulates an environment, and the extra of rlfast that installs it.
+
+    :param id: a registered id, or one of a game of the Arcade Learning Environment.
+    :return: the library by the name of its import, and the extra; None if no further library is needed, or it is not
+        known.
+
+    >>> simulator_of("Hopper-v5"), simulator_of("ALE/Pong-v5"), simulator_of("CartPole-v1")
+    (('mujoco', 'mujoco'), ('ale_py', 'atari'), None)
+    """
+    return _PACKAGES["ALE"] if is_atari(id) else _simulator(gym.registry.get(id))
+
+
+def _simulator(spec: EnvSpec | None) -> tuple[str, str] | None:
+    entry = f"{getattr(spec, 'entry_point', None)}."
+    found = (name for name in _SIMULATORS if f"gymnasium.envs.{name}." in entry)
+    return next(((_SIMULATORS[name], name) for name in found), None)
+
+
 def _import_module_of(id: str) -> None:
     """Imports the module of an id ``"module:Env-v0"``.
 
@@ -127,12 +147,11 @@ def make_registered(id: str | EnvSpec, **kwargs: Any) -> gym.Env[Any, Any]:
             raise
         raise type(error)(f"{error} An id of your own needs its module: MODULE:ID, such as my_module:{id}") from error
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        entry = getattr(gym.spec(id) if isinstance(id, str) else id, "entry_point", None)
-        extra = next((name for name in _SIMULATORS if f"gymnasium.envs.{name}." in f"{entry}."), None)
-        if extra is None:
+        needed = _simulator(gym.spec(id) if isinstance(id, str) else id)
+        if needed is None:
             raise
         name = id if isinstance(id, str) else id.id
-        what = f"{name} needs libraries that are missing; install them: {how_to_install(extra)}"
+        what = f"{name} needs libraries that are missing; install them: {how_to_install(needed[1])}"
         raise gym.error.DependencyNotInstalled(what) from error
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from rlfast.evaluation.intervals import Interval, intervals, performance_profile
-from rlfast.experiment.report.aggregate import aggregate
-from rlfast.experiment.report.plot import read_curves
+from rlfast.evaluation.curves import read_curves
+from rlfast.evaluation.intervals import Interval, aggregate, intervals, performance_profile
 from rlfast.utils import TensorboardLogger
 from rlfast.utils.logger.base import DataScope
 

@@ -64,7 +64,7 @@ def train(
 ) -> RunResult:
     """Trains a policy, and writes logs, checkpoints and the learning curve to the folder of the run.
 
-    SIGINT and SIGTERM end it after the current step. Checkpoint and learning curve are written then, too, and
+    SIGINT, SIGTERM and SIGHUP end it after the current step. Checkpoint and learning curve are written then, too, and
     :func:`resume` continues the run. The traceback of an error is written to ``error.log``.
 
     :param config: the settings of the run.

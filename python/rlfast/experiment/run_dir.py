@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from rlfast._core import __version__
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.experiment.algorithms import find
+from rlfast.experiment.config import OfflineConfig
+from rlfast.utils.runtime.cores import processor
 
 fcntl: ModuleType | None
 try:
@@ -41,6 +43,15 @@ ERROR_LOG = "error.log"
 """Name of the file with the traceback of an error that ended the run, in the run's folder."""
 
 
+def run_name(config: RunConfig, algorithm: str) -> str:
+    """Returns the usual name of the folder of a run, ALGO-ENV-seedSEED, with dashes for slashes and colons.
+
+    :param config: the settings of the run.
+    :param algorithm: the name of the algorithm.
+    """
+    return f"{algorithm}-{re.sub('[/:]', '-', config.env)}-seed{config.seed}"  # TensorBoard reads a colon as its own
+
+
 def make_run_dir(config: RunConfig, algorithm: str) -> Path:
     """Makes the folder of a run: ``run_dir`` of the settings, or ``runs/ALGO-ENV-seedSEED``, with a number if it
     exists, and dashes for slashes and colons.
@@ -58,7 +69,7 @@ def make_run_dir(config: RunConfig, algorithm: str) -> Path:
             raise FileExistsError(what)
         _make_folder(config.run_dir, exist_ok=True)
         return config.run_dir
-    name = f"{algorithm}-{re.sub('[/:]', '-', config.env)}-seed{config.seed}"  # TensorBoard reads a colon as its own
+    name = run_name(config, algorithm)
     for number in count(1):
         run_dir = Path("runs", name if number == 1 else f"{name}-{number}")
         try:
@@ -170,7 +181,7 @@ def _locks(descriptor: int, kind: int) -> bool:
 
 
 def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Sequence[str] = ()) -> None:
-    """Writes ``config.json``, with all settings and the versions of libraries.
+    """Writes ``config.json``, with all settings, the versions of libraries and the processor.
 
     :param run_dir: the folder of the run.
     :param config: the settings.
@@ -181,13 +192,18 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Seque
     import numpy as np
     import torch
 
-    libraries = {module.__name__: module.__version__ for module in (torch, np, gym)}
+    from rlfast.env.specs import simulator_of
+
+    simulator = simulator_of(config.env)
+    modules = [torch, np, gym, *([sys.modules[simulator[0]]] if simulator and simulator[0] in sys.modules else [])]
+    libraries = {module.__name__: module.__version__ for module in modules}
     content = {
         "algorithm": algorithm,
         "config": json.loads(config.to_json()),
         **({"beyond": list(beyond)} if beyond else {}),
         "versions": {"python": sys.version.split()[0], "rlfast": __version__, **libraries},
         "platform": platform.platform(),
+        "processor": processor(),
     }
     replace_file(run_dir / "config.json", (json.dumps(content, indent=2) + "\n").encode())
 
@@ -228,6 +244,21 @@ def check_files(run_dir: Path) -> None:
                 )
 
 
+def has_ended(run_dir: Path, config: RunConfig) -> bool:
+    """Whether the checkpoint of a run is that of its end. False if there is none, or it is damaged.
+
+    :param run_dir: the folder of the run.
+    :param config: its settings.
+    """
+    counter = "gradient_step" if isinstance(config, OfflineConfig) else "env_step"
+    try:
+        head = json.loads((run_dir / CHECKPOINT / "checkpoint.json").read_text())
+        over = head["over"] if "over" in head else head[counter] >= config.max_steps  # as older versions wrote it
+    except (OSError, *WRONG_DATA):
+        return False
+    return over is True
+
+
 def read_config(run_dir: str | os.PathLike[str]) -> RunConfig:
     """Returns the settings in a run's ``config.json``. Training with them, and another ``run_dir``, repeats the run.
 
@@ -246,6 +277,19 @@ def read_beyond(run_dir: str | os.PathLike[str]) -> list[str]:
     :raises ValueError: if it is damaged.
     """
     return _read(Path(run_dir))[1]
+
+
+def read_versions(run_dir: Path) -> tuple[dict[str, str], str]:
+    """Returns the versions of libraries that a run was trained with, by their names, and the processor.
+
+    :param run_dir: the folder of the run.
+    :return: both; empty where older versions of rlfast did not write them.
+    """
+    _read(run_dir)
+    content = json.loads((run_dir / "config.json").read_text())
+    versions = content.get("versions")
+    named = {str(name): str(one) for name, one in versions.items()} if isinstance(versions, dict) else {}
+    return named, str(content.get("processor", ""))
 
 
 def _read(run_dir: Path) -> tuple[RunConfig, list[str]]:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from rlfast.utils.runtime.cores import cores
+from rlfast.utils.runtime.cores import cores, processor
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +61,21 @@ def test_core_count_without_cgroups(tmp_path, monkeypatch):
     assert cores(tmp_path / "missing") == 5
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert cores(tmp_path / "missing") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "processor\t: 0\nmodel\t\t: 2\nmodel name\t: AMD EPYC 7: 1\nprocessor\t: 1\nmodel name\t: other\n",
+            "AMD EPYC 7: 1",
+        ),
+        ("processor\t: 0\nBogoMIPS\t: 100\n", "by the system"),
+        (None, "by the system"),
+    ],
+)
+def test_the_name_of_the_processor(text, name, tmp_path, monkeypatch):
+    monkeypatch.setattr("platform.processor", lambda: "by the system")
+    if text is not None:
+        (tmp_path / "cpuinfo").write_text(text)
+    assert processor(tmp_path / "cpuinfo") == name

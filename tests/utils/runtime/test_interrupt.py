@@ -5,8 +5,10 @@ import pytest
 
 from rlfast.utils.runtime.interrupt import Interrupt
 
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+
+@pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_asks_and_the_second_does_not(number):
     before, asked = signal.getsignal(number), []
     with Interrupt(lambda: asked.append(number)) as interrupt:
@@ -17,3 +19,15 @@ def test_the_first_signal_asks_and_the_second_does_not(number):
             os.kill(os.getpid(), number)
     assert asked == [number]
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP")
+def test_nohup_is_respected():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupt(lambda: None) as interrupt:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert not interrupt.happened
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

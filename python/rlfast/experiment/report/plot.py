@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.data.plain_data import summary
-from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.report.aggregate import Curve, aggregate
-from rlfast.experiment.run_dir import read_beyond, read_config, replace_file
-from rlfast.utils.logger import CSVLogger
+from rlfast.evaluation.curves import read_curves
+from rlfast.evaluation.intervals import Curve, aggregate, performance_profile
+from rlfast.experiment.report.curves import grouped, labels_of, read_run
+from rlfast.experiment.run_dir import replace_file
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
+
+    from rlfast.experiment.report.curves import Configuration, RunCurve
 
 
 def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: float | None = None) -> Path:
@@ -56,7 +55,7 @@ def compare(run_dirs: Sequence[str | os.PathLike[str]], path: Path, *, confidenc
     """Draws the test returns of many runs, with a panel for each environment and a curve over the seeds of each
     configuration. Configurations of one algorithm are labelled by the settings that differ.
 
-    :param run_dirs: folders of runs, each once.
+    :param run_dirs: folders of runs, or CSV files of their curves, each run once.
     :param path: the picture, whose suffix determines its format.
     :param confidence: confidence level of the bands.
     :return: the curves by their labels.
@@ -64,96 +63,36 @@ def compare(run_dirs: Sequence[str | os.PathLike[str]], path: Path, *, confidenc
     :raises ValueError: if a run has no tests yet, is given twice, or is damaged; if two runs have the same
         configuration and seed; or if the format is unknown.
     """
-    groups = _grouped([*map(Path, run_dirs)])
-    labels = _labels([*groups])
-    curves = {key: aggregate([*map(_tests, group)], confidence=confidence) for key, group in groups.items()}
-    names = {key: f"{labels[key]}, {key.env}" for key in groups}
-    _draw_panels(curves, labels, path, confidence)
-    return {names[key]: curve for key, curve in curves.items()}
-
-
-_NO_CONFIGURATION = ("seed", "env_seeds", "run_dir", "progress", "save_buffer", "require_stop_return")
-"""Settings in which the runs of one curve may differ: what they learn from is drawn from the same distribution."""
-
-
-@dataclass(frozen=True)
-class _Configuration:
-    """What the runs of one curve have in common."""
-
-    algorithm: str
-    env: str
-    settings: str
-    """All other settings, as JSON."""
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """All other settings."""
-        values: dict[str, Any] = json.loads(self.settings)
-        return values
-
-
-def _grouped(run_dirs: Sequence[Path]) -> dict[_Configuration, list[Path]]:
-    """Returns the runs of each configuration.
-
-    :raises ValueError: if a run is given twice, by one folder or two.
-    """
-    groups: dict[_Configuration, list[Path]] = {}
-    seen: dict[Any, Path] = {}
-    for run_dir in run_dirs:
-        config = read_config(run_dir)
-        values = json.loads(config.to_json()) | {"declared": read_beyond(run_dir)}
-        settings = {name: value for name, value in values.items() if name not in ("env", *_NO_CONFIGURATION)}
-        key = _Configuration(algorithm_of(config).title, config.env, json.dumps(settings))
-        if run_dir.resolve() in seen:
-            raise ValueError(f"{run_dir} is given twice: it would count as two seeds")
-        if (other := seen.get((key, config.seed, config.env_seeds))) is not None:
-            raise ValueError(
-                f"{other} and {run_dir} are runs of the same configuration and the same seed {config.seed}, and would "
-                "count as two seeds: leave one out"
-            )
-        seen |= {run_dir.resolve(): run_dir, (key, config.seed, config.env_seeds): run_dir}
-        groups.setdefault(key, []).append(run_dir)
-    return groups
-
-
-def _tests(run_dir: Path) -> tuple[list[float], list[float]]:
-    """Returns the steps and the mean returns of the tests of a run."""
-    tests = read_curves(run_dir / "metrics.csv", "test", "mean")
-    if not tests["step"]:
-        raise ValueError(f"{run_dir} has no tests yet")
-    return tests["step"], tests["mean"]
-
-
-def _labels(keys: Sequence[_Configuration]) -> dict[_Configuration, str]:
-    """Returns the label of each configuration: the algorithm, and the settings in which it differs from others of the
-    same algorithm and environment.
-    """
-    labels = {}
-    for key in keys:
-        others = [one.values for one in keys if (one.algorithm, one.env) == (key.algorithm, key.env)]
-        varied = [name for name in key.values if any(other.get(name) != key.values[name] for other in others)]
-        parts = [f"{name.replace('_', ' ')} {_shown(key.values[name])}" for name in varied]
-        labels[key] = ", ".join([key.algorithm, *parts])
-    return labels
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "on", False: "off", None: "none"}[value]
-    if isinstance(value, list):
-        return "-".join(map(_shown, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    groups = grouped(read_run(Path(run_dir)) for run_dir in run_dirs)
+    labels = labels_of([*groups])
+    curves = draw_panels(groups, labels, path, confidence=confidence)
+    return {f"{labels[key]}, {key.env}": curve for key, curve in curves.items()}
 
 
 _COLUMNS = 3
 """The largest number of panels beside each other."""
 
 
-def _draw_panels(
-    curves: dict[_Configuration, Curve], labels: dict[_Configuration, str], path: Path, confidence: float
-) -> None:
+def draw_panels(
+    groups: Mapping[Configuration, Sequence[RunCurve]],
+    labels: Mapping[Configuration, str],
+    path: Path,
+    *,
+    confidence: float = 0.95,
+) -> dict[Configuration, Curve]:
+    """Draws a panel for each environment, with the curve of each configuration over its runs.
+
+    :param groups: the runs of each configuration.
+    :param labels: the label of each configuration; equal labels have the same colour.
+    :param path: the picture, whose suffix determines its format.
+    :param confidence: confidence level of the bands.
+    :return: the curves.
+    """
     from matplotlib.figure import Figure
 
+    curves = {
+        key: aggregate([(run.steps, run.mean) for run in group], confidence=confidence) for key, group in groups.items()
+    }
     environments = list(dict.fromkeys(key.env for key in curves))
     columns = min(len(environments), _COLUMNS)
     rows = -(-len(environments) // columns)
@@ -170,6 +109,62 @@ def _draw_panels(
     for axes in panels[len(environments) :]:
         axes.set_axis_off()
     figure.savefig(path, dpi=150)
+    return curves
+
+
+def draw_profiles(
+    groups: Mapping[Configuration, Sequence[RunCurve]], labels: Mapping[Configuration, str], path: Path
+) -> list[str]:
+    """Draws the performance profile of each algorithm: which fraction of its runs scores above each threshold.
+
+    Scores are returns of last tests, on the tasks that all algorithms have learned; see :func:`normalized_scores`.
+
+    :param groups: the runs of each configuration.
+    :param labels: the label of each configuration, which is that of the algorithm.
+    :param path: the picture, whose suffix determines its format. None is drawn if algorithms have no common task.
+    :return: the tasks.
+    """
+    from matplotlib.figure import Figure
+
+    scores = normalized_scores(groups, labels)
+    common = [task for task in next(iter(scores.values()), {}) if all(task in own for own in scores.values())]
+    if not common:
+        return []
+    shown = {label: {task: own[task] for task in common} for label, own in scores.items()}
+    values = [score for own in shown.values() for one in own.values() for score in one]
+    thresholds = np.linspace(min(0.0, *values), max(1.0, *values), 201)
+    figure = Figure(figsize=(7, 4.5 + 0.2 * max(len(shown) - 3, 0)), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (label, own) in enumerate(shown.items()):
+        middle, low, high = performance_profile(own, thresholds)
+        axes.plot(thresholds, middle, color=f"C{number}", label=label)
+        axes.fill_between(thresholds, low, high, color=f"C{number}", alpha=0.2)
+    title = f"{len(common)} tasks" if len(common) > 1 else common[0]
+    axes.set(xlabel="normalized return", ylabel="fraction of runs above it (95% confidence)", title=title)
+    _finish_legend(axes)
+    figure.savefig(path, dpi=150)
+    return common
+
+
+def normalized_scores(
+    groups: Mapping[Configuration, Sequence[RunCurve]], labels: Mapping[Configuration, str]
+) -> dict[str, dict[str, list[float]]]:
+    """Returns the last tests of runs, by label and task: 0 is the mean of the first tests of all runs of the task,
+    before training, and 1 the mean of the last tests of the best algorithm. Tasks in which no algorithm improves are
+    left out.
+
+    :param groups: the runs of each configuration.
+    :param labels: the label of each configuration.
+    """
+    scores: dict[str, dict[str, list[float]]] = {label: {} for label in labels.values()}
+    for env in dict.fromkeys(key.env for key in groups):
+        own = {key: [run.mean[-1] for run in group] for key, group in groups.items() if key.env == env}
+        least = float(np.mean([run.mean[0] for key in own for run in groups[key]]))
+        most = max(float(np.mean(last)) for last in own.values())
+        if most > least:
+            for key, last in own.items():
+                scores[labels[key]][env] = [(one - least) / (most - least) for one in last]
+    return scores
 
 
 def _finish(axes: Axes) -> None:
@@ -179,6 +174,10 @@ def _finish(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set(xlabel="environment steps")
+    _finish_legend(axes)
+
+
+def _finish_legend(axes: Axes) -> None:
     axes.grid(alpha=0.3)
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15)}
     axes.legend(**place, fontsize="small", frameon=False, ncols=_legend_columns(axes))
@@ -194,32 +193,6 @@ def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
     label = f"{name} ({curve.runs} seed{'s' if curve.runs > 1 else ''})"
     axes.plot(curve.steps, curve.iqm, color=colour, label=label)
     axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.2)
-
-
-def read_curves(path: Path, scope: str, *wanted: str) -> dict[str, list[float]]:
-    """Returns steps and statistics of returns from the log of a run.
-
-    :param path: the file, ``metrics.csv``.
-    :param scope: ``"train"`` or ``"test"``.
-    :param wanted: names of statistics, such as ``"mean"``.
-    :return: the numbers of environment steps under ``"step"``, and each statistic under its name.
-    :raises ValueError: if the file is damaged.
-    """
-    rows = [row for row in CSVLogger(path).rows() if row["scope"] == scope and not _is_foreign(row, scope)]
-    names = {"step": "step"} | {short: f"{scope}/returns_stat/{short}" for short in wanted}
-    try:
-        curves = {short: [float(row[name]) for row in rows] for short, name in names.items()}
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {summary(error)}") from error
-    if not np.isfinite(curves["step"]).all():
-        raise ValueError(f"{path} is damaged: a step is no number")
-    return curves
-
-
-def _is_foreign(row: dict[str, str], scope: str) -> bool:
-    """Returns whether an entry has statistics, and none of returns, such as one that a callback of the user wrote."""
-    present = [name for name, value in row.items() if value and name.startswith(f"{scope}/")]
-    return bool(present) and not any(name.startswith(f"{scope}/returns_stat/") for name in present)
 
 
 def _draw_tests(axes: Axes, tests: dict[str, list[float]]) -> None:

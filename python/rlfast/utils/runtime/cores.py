@@ -1,13 +1,28 @@
-"""The number of cores that this process may use, which may be less than the number of cores of the machine."""
+"""The processor, and the number of its cores that this process may use, which may be fewer than the machine has."""
 
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
+_LISTED = Path("/proc/cpuinfo")
+
+
+def processor(listed: Path = _LISTED) -> str:
+    """Returns the name of the processor; an empty text if the system does not say.
+
+    :param listed: the file in which Linux describes the processors.
+    """
+    try:
+        lines = listed.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # not Linux
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor()
 
 
 def cores(own_groups: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int:

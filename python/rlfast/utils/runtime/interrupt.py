@@ -1,4 +1,4 @@
-"""Handling of SIGINT and SIGTERM during a run."""
+"""Handling of SIGINT, SIGTERM and SIGHUP during a run."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ if TYPE_CHECKING:
 
 
 class Interrupt:
-    """Turns the first SIGINT or SIGTERM into a request to stop, so that a run ends in a consistent state.
+    """Turns the first SIGINT, SIGTERM or SIGHUP (of a terminal that closes) into a request to stop, so that a run ends
+    in a consistent state.
 
-    The second signal raises a KeyboardInterrupt.
+    A SIGHUP that is ignored, as by ``nohup``, stays ignored. The second signal raises a KeyboardInterrupt.
 
     :param stop: the function called at the first signal.
     """
 
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+    _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.happened = False
         self.aborted = False
         """Whether a second signal ended the run in an inconsistent state."""
         self._stop = stop
-        self._before: list[Any] = []
+        self._before: dict[signal.Signals, Any] = {}
 
     def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.happened:
@@ -36,9 +37,11 @@ class Interrupt:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # other threads may not handle signals
-            self._before = [signal.signal(number, self._note) for number in self._SIGNALS]
+            for number in self._SIGNALS:
+                if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, before in zip(self._SIGNALS, self._before, strict=False):
+        for number, before in self._before.items():
             signal.signal(number, before)

@@ -10,7 +10,7 @@ import pytest
 from cli.test_train import SMALL, weights
 from machine import PATIENCE, wait_until
 from rlfast.cli import main
-from rlfast.cli.seeds import parse_seeds
+from rlfast.cli.runs.seeds import parse_seeds
 from rlfast.experiment import ALGORITHMS
 
 FAILING = """

@@ -1,0 +1,1 @@
+"""Runs that commands start, in processes, and what they report."""
