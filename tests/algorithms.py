@@ -10,7 +10,7 @@ from rlfast import policy as policies
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.policy import AutoAlpha
 from rlfast.utils.net import discrete
-from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net
+from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, SimbaNet
 from rlfast.utils.net.continuous import VAE, Actor, ActorProb, Critic, Perturbation
 from rlfast.utils.net.discrete import (
     FractionProposalNetwork,
@@ -18,7 +18,7 @@ from rlfast.utils.net.discrete import (
     ImplicitQuantileNetwork,
     NoisyLinear,
 )
-from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLayerNorm
+from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLayerNorm, UnitLinear
 from rlfast.utils.optim import adam
 
 BOX, THREE = Box(-2.0, 2.0, (2,)), Discrete(3)
@@ -52,6 +52,18 @@ def dropout_layer(size, inputs, outputs):
 
 def normalized_layer(size, inputs, outputs):
     return nn.Sequential(BatchRenorm(inputs, size, warmup_steps=3), EnsembleLinear(size, inputs, outputs))
+
+
+def unit_layer(size, inputs, outputs):
+    return nn.Sequential(BatchRenorm(inputs, size, warmup_steps=3), UnitLinear(inputs, outputs, size))
+
+
+def simba_actor():
+    return ActorProb(SimbaNet(4, hidden_sizes=[8]), 2, unbounded=True, conditioned_sigma=True)
+
+
+def simba_critic():
+    return Critic(SimbaNet(4, 2, hidden_sizes=[8, 8], concat=True))
 
 
 def normalized_actor():
@@ -93,6 +105,12 @@ CONTINUOUS = {
         {"actor": normalized_actor, "critic": lambda: ensemble(2, normalized_layer)},
         {"policy_delay": 2},
     ),
+    "xqc": (
+        "XQCPolicy",
+        {"actor": normalized_actor, "critic": lambda: ensemble(2, unit_layer, output_dim=5)},
+        {"policy_delay": 2, "num_atoms": 5},
+    ),
+    "simba": ("SACPolicy", {"actor": simba_actor, "critic": simba_critic}, {}),
     "imitation": ("ImitationPolicy", {"actor": actor}, {}),
     "td3-bc": ("TD3BCPolicy", {"actor": actor, "critic": critic}, {}),
     "rebrac": ("ReBRACPolicy", {"actor": actor, "critic": critic}, {}),
@@ -131,7 +149,7 @@ DISCRETE = {
 }
 ALL = CONTINUOUS | DISCRETE
 IMITATING = ("imitation", "discrete imitation")
-LEARNED_TEMPERATURE = ("sac", "redq", "tqc", "droq", "crossq", "cql", "discrete-sac")
+LEARNED_TEMPERATURE = ("sac", "redq", "tqc", "droq", "crossq", "xqc", "simba", "cql", "discrete-sac")
 LAGGED = ("dqn", "c51", "qrdqn", "rainbow", "iqn", "fqf", "bdq", "discrete-bcq", "discrete-cql", "discrete-crr")
 
 

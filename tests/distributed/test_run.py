@@ -96,6 +96,7 @@ def test_a_run_without_ray_is_that_of_one_process(tmp_path):
     [
         ("dqn", {"shards": 3}, "--shards 3 needs as many --collectors, got 2"),
         ("dqn", {"normalize_obs": True}, "--normalize-obs needs statistics of all environments"),
+        ("xqc", {"env": "Pendulum-v1"}, "reads rows that follow those of a sample, in one process: leave it out"),
         ("dqn", {"normalize_reward": True}, "--normalize-reward needs statistics of all environments"),
         ("dqn", {"recurrent": True}, "--ray supports --recurrent only with r2d2"),
         ("dqn", {"ray": "nonsense"}, "must be HOST:PORT, auto, local or in-process"),

@@ -25,6 +25,7 @@ LOSSES = {
     "td3": CRITICS,
     "sac": CRITICS | {"alpha", "alpha_loss"},
     **dict.fromkeys(("redq", "tqc", "droq", "crossq"), ACTOR | {"alpha", "alpha_loss"}),
+    "xqc": ACTOR | {"alpha", "alpha_loss", "reward_divisor"},
     "dqn": {"loss"},
     "bdq": {"loss"},
     "fqf": {"loss", "quantile_loss", "fraction_loss", "entropy_loss"},
@@ -79,6 +80,10 @@ UNIT, POSITIVE = "must be within 0 and 1", "must be at least 1"
         ("tqc", {"tau": 2.0}, f"tau {UNIT}"),
         ("droq", {"actor_delay": 0}, f"actor_delay {POSITIVE}"),
         ("crossq", {"policy_delay": 0}, f"policy_delay {POSITIVE}"),
+        ("xqc", {"policy_delay": 0}, f"policy_delay {POSITIVE}"),
+        ("xqc", {"num_atoms": 1}, "num_atoms must be at least 2"),
+        ("xqc", {"num_atoms": 6}, "num_atoms is 6, but critic gives 5 numbers"),
+        ("xqc", {"v_max": 0.0}, "v_max must be above 0"),
         ("crossq", {"gamma": 2.0}, f"gamma {UNIT}"),
         *((name, {"discount_factor": 1.1}, f"discount_factor {UNIT}, got 1.1")
           for name in ("dqn", "c51", "qrdqn", "rainbow", "iqn", "fqf", "bdq")),
@@ -107,6 +112,7 @@ def test_bad_options(name, options, match):
         ("tqc", "actor critic critic_old temperature", "actor critic alpha"),
         ("droq", "actor critic critic_old temperature", "actor critic alpha"),
         ("crossq", "actor critic temperature", "actor critic alpha"),
+        ("xqc", "actor critic critic_old support temperature", "actor critic alpha"),
     ],
 )
 def test_what_is_saved(name, networks, optimizers):
@@ -134,7 +140,7 @@ def test_a_whole_update_moves_every_network(name, n_step):
     assert {*losses} == LOSSES.get(name, {*losses})
     for one, network in policy.named_children():
         assert not torch.equal(weights(network), before[one]), one
-        if name not in ("droq", "crossq"):  # which have modes of their own
+        if name not in ("droq", "crossq", "xqc"):  # which have modes of their own
             assert network.training is not one.endswith(("_old", "_target")), one
     assert len(policy(OBS).act) == 100
 

@@ -6,6 +6,7 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
+from algorithms import make_policy, rows
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, Sequence
 from rlfast.policy.replay import ReplayLearner, Sample, returns_of, rows_of_both
 from rlfast.policy.stats import TrainingStats
@@ -415,3 +416,45 @@ def test_observations_of_any_kind_are_rows_of_both():
     assert torch.equal(rows_of_both(torch.tensor(one), torch.tensor(two)), torch.tensor(rows_of_both(one, two)))
     batch = rows_of_both(Batch(place=one, speed=one[:, 0]), Batch(place=two, speed=two[:, 0]))
     assert (batch.place.tolist(), batch.speed.tolist()) == (rows_of_both(one, two).tolist(), [0.0, 0.0, 1.0])
+
+
+class TestRunningNorms:
+    """Networks that normalize observations by the statistics of samples."""
+
+    def test_each_sample_moves_them_once(self):
+        policy, buffer = make_policy("simba"), rows("simba")
+        seen = []
+        for step in range(3):
+            indices = np.random.default_rng(step).integers(100, size=16)
+            seen.append(torch.as_tensor(buffer[indices].obs))
+            policy.learn(policy.process_fn(buffer[indices], buffer, indices))
+        every = torch.cat(seen)
+        for network in (policy.actor, policy.critic, policy.critic2):
+            norm = network.preprocess.norm
+            assert norm.count == 3
+            torch.testing.assert_close(norm.mean, every.mean(dim=0))
+            torch.testing.assert_close(norm.var, every.var(dim=0, correction=0))
+        assert torch.equal(policy.critic_old.preprocess.norm.mean, policy.critic.preprocess.norm.mean)
+
+    def test_they_move_before_targets_are_computed(self):
+        policy, buffer = make_policy("simba"), rows("simba")
+        counts = []
+        policy.actor.preprocess.register_forward_pre_hook(lambda net, _: counts.append(int(net.norm.count)))
+        policy.update(16, buffer)
+        assert counts == [1, 1]
+
+    def test_acting_moves_nothing(self):
+        policy = make_policy("simba").train()
+        policy(Batch(obs=np.ones((5, 4), np.float32), info={}))
+        assert policy.actor.preprocess.norm.count == 0
+
+    def test_the_buffer_keeps_observations(self):
+        policy, buffer = make_policy("simba"), rows("simba")
+        before = buffer.obs.copy()
+        policy.update(16, buffer)
+        assert (buffer.obs == before).all()
+
+    def test_sequences_are_refused(self):
+        policy, buffer = make_policy("simba"), rows("simba", unit=Sequence(4))
+        with pytest.raises(ValueError, match="learn from transitions: give the buffer another unit"):
+            policy.update(4, buffer)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from machine import PATIENCE
-from rlfast.utils.optim import adam, clone_optimizer, descend, make_optimizer, optim_step
+from rlfast.utils.optim import adam, adamw, clone_optimizer, descend, make_optimizer, optim_step
 
 
 def test_adam_is_fused_unless_told_otherwise():
@@ -220,6 +220,22 @@ def test_clone_optimizer_drops_state():
     assert clone.param_groups[0]["params"] == list(new.parameters())
     one = nn.Parameter(torch.ones(1))
     assert clone_optimizer(optim, one).param_groups[0]["params"] == [one]
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD])
+def test_clone_optimizer_of_any_kind(kind):
+    optim = kind(nn.Linear(2, 1).parameters(), lr=0.3, weight_decay=0.25)
+    clone = clone_optimizer(optim, nn.Linear(3, 1).parameters())
+    assert (type(clone), clone.defaults) == (kind, optim.defaults)
+
+
+def test_adamw_decays_weights():
+    net = nn.Linear(2, 1)
+    before = net.weight.detach().clone()
+    optim = adamw(0.5)(net.parameters())
+    assert (type(optim), optim.defaults["fused"]) == (torch.optim.AdamW, True)
+    descend(0 * net(torch.ones(1, 2)).sum(), optim)
+    assert torch.allclose(net.weight, before * (1 - 0.5 * 0.01))
 
 
 def test_clone_optimizer_refuses_what_it_cannot_know():

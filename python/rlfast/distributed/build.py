@@ -98,6 +98,8 @@ def check(config: RunConfig, declaration: Declaration) -> None:
         if getattr(config, name):
             flag = "--" + name.replace("_", "-")
             raise ValueError(f"{flag} needs statistics of all environments, which are in one process: leave out --ray")
+    if config.reads_rows:
+        raise ValueError("--ray: this algorithm reads rows that follow those of a sample, in one process: leave it out")
     if isinstance(config, OnPolicyConfig):
         _check_rollouts(config)
         return

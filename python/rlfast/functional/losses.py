@@ -384,6 +384,24 @@ def cross_entropy(target_BN: torch.Tensor, prob_BN: torch.Tensor) -> torch.Tenso
     return -(target_BN * (prob_BN + 1e-8).log()).sum(dim=1)
 
 
+def softmax_cross_entropy(target: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    r"""Cross-entropy of distributions, one of which is given by its logits.
+
+    .. math:: -\sum_i p_i \Bigl(x_i - \log \sum_j e^{x_j}\Bigr)
+
+    (Farebrother et al., arXiv:2403.03950, equation 3.) Unlike :func:`cross_entropy`, its gradient does not vanish where
+    the probability of a likely value rounds to 0.
+
+    :param target: p, ``[..., N]``, without gradient.
+    :param logits: x, ``[..., N]``; leading axes broadcast.
+    :return: ``[...]``.
+
+    >>> softmax_cross_entropy(torch.tensor([0.5, 0.5]), torch.tensor([0.0, 200.0])).item()
+    100.0
+    """
+    return -(target * torch.log_softmax(logits, dim=-1)).sum(dim=-1)
+
+
 def quantile_huber(
     quantile_BN: torch.Tensor, target_BM: torch.Tensor, level_N: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:

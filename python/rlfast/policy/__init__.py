@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from rlfast.policy.modelfree.td3 import TD3Policy as TD3Policy
     from rlfast.policy.modelfree.tqc import TQCPolicy as TQCPolicy
     from rlfast.policy.modelfree.trpo import TRPOPolicy as TRPOPolicy
+    from rlfast.policy.modelfree.xqc import XQCPolicy as XQCPolicy
     from rlfast.policy.multiagent.mapolicy import MultiAgentPolicyManager as MultiAgentPolicyManager
     from rlfast.policy.random import MARLRandomPolicy as MARLRandomPolicy
     from rlfast.policy.random import RandomPolicy as RandomPolicy
@@ -93,6 +94,7 @@ __getattr__, __dir__ = lazy_names(
         "modelfree.td3": ("TD3Policy",),
         "modelfree.tqc": ("TQCPolicy",),
         "modelfree.trpo": ("TRPOPolicy",),
+        "modelfree.xqc": ("XQCPolicy",),
         "multiagent.mapolicy": ("MultiAgentPolicyManager",),
         "random": ("MARLRandomPolicy", "RandomPolicy"),
     },

@@ -17,7 +17,7 @@ from rlfast.policy.components.action_masks import check_legal
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.memory.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.policy.components.returns import Index, nstep_sums
-from rlfast.utils.net.common import device_of
+from rlfast.utils.net.common import RunningNorm, device_of
 
 Losses: TypeAlias = Mapping[str, torch.Tensor]
 """Losses by the names of the fields of the statistics: scalar tensors without gradient."""
@@ -152,13 +152,17 @@ class ReplayLearner(BasePolicy):
         self._iter = 0
         self._last_losses: dict[str, Any] = {}
         self._sampled: Any = None  # the sample whose targets are computed, which has what follows its rows
+        self._norms: list[RunningNorm] = []  # of observations, in the networks that learn
         self._compiled: Any = compile or None  # the graph, when all networks are there
 
     def completed(self) -> None:
-        """Compile the update, if ``compile`` is True.
+        """Find the running normalizations of observations, and compile the update, if ``compile`` is True.
 
         :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
+        lagged = {target for target, _ in self._targets}
+        found = ((name.partition(".")[0], module) for name, module in self.named_modules())
+        self._norms = [one for name, one in found if isinstance(one, RunningNorm) and name not in lagged]
         if self._compiled is not None:
             self._compiled = self.compiled(self._whole_update, self)
 
@@ -267,6 +271,8 @@ class ReplayLearner(BasePolicy):
             check_legal(batch, self.action_space)
         if has_sequences(batch):
             return cast(BatchWithReturnsProtocol, self._process_sequences(batch))
+        for norm in self._norms:
+            norm.update(cast("Any", batch.obs))
         if self._compiled is None:
             add_stored_state(batch, buffer, indices)
         elif not isinstance(batch.obs, np.ndarray | torch.Tensor):
@@ -302,6 +308,8 @@ class ReplayLearner(BasePolicy):
                 f"{type(self).__name__} learns from sequences by its own methods, without a graph: leave compile at "
                 "False, and forward, _target_q and _mse_optimizer as they are; or give the buffer another unit"
             )
+        if self._norms:
+            raise ValueError("networks with a RunningNorm learn from transitions: give the buffer another unit")
         add_sums(batch, self.n_step, self.gamma)
         if self.learns_from_returns:
             rows = flattened(batch, self._device)

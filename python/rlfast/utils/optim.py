@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable
 from functools import partial
+from inspect import signature
 from typing import Any, TypeAlias, TypeVar
 
 from rlfast.utils.arguments.checks import ArgumentError
@@ -31,6 +32,19 @@ def adam(lr: float = 1e-3, **options: Any) -> OptimizerFactory:
     True
     """
     return partial(torch.optim.Adam, lr=lr, **{"fused": True, **options})
+
+
+def adamw(lr: float = 1e-3, **options: Any) -> OptimizerFactory:
+    """Return a factory of AdamW (arXiv:1711.05101), Adam with decoupled weight decay, with one fused kernel.
+
+    :param lr: the learning rate.
+    :param options: further arguments of ``torch.optim.AdamW``, such as ``weight_decay``, which is 0.01 by default.
+    :return: a function from parameters to an optimizer.
+
+    >>> adamw(1e-4)(nn.Linear(2, 1).parameters()).defaults["weight_decay"]
+    0.01
+    """
+    return partial(torch.optim.AdamW, lr=lr, **{"fused": True, **options})
 
 
 def make_optimizer(optim: OptionalOptimizer, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -133,4 +147,5 @@ def clone_optimizer(optim: TOptim, new_params: nn.Parameter | Iterable[nn.Parame
         raise ValueError(
             f"can only clone the optimizers of torch.optim, got {kind.__qualname__}; pass a factory instead"
         )
-    return kind([new_params] if isinstance(new_params, nn.Parameter) else new_params, **optim.defaults)
+    options = {name: value for name, value in optim.defaults.items() if name in signature(kind).parameters}
+    return kind([new_params] if isinstance(new_params, nn.Parameter) else new_params, **options)

@@ -1,7 +1,11 @@
 import pytest
+import torch
 from torch import nn
 
-from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLayerNorm, EnsembleLinear
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.run import ConfigError, train
+from rlfast.utils.net.common import SimbaNet
+from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLayerNorm, EnsembleLinear, UnitLinear
 
 
 @pytest.fixture
@@ -17,7 +21,7 @@ def shapes(network, kind=EnsembleLinear):
     return [tuple(layer.weight.shape) for layer in layers(network, kind)]
 
 
-@pytest.mark.parametrize("name", ["tqc", "droq", "crossq"])
+@pytest.mark.parametrize("name", ["tqc", "droq", "crossq", "xqc"])
 def test_deviations_depend_on_observations(policy_of, name):
     assert not hasattr(policy_of(name).actor, "sigma_param")
 
@@ -65,3 +69,75 @@ def test_crossq(policy_of):
     norms = [*layers(policy.critic, BatchRenorm), *layers(policy.actor, BatchRenorm)]
     assert {(norm.momentum, norm.warmup_steps) for norm in norms} == {(0.5, 9)}
     assert policy.critic_optim.defaults["betas"] == policy.actor_optim.defaults["betas"] == (0.5, 0.999)
+
+
+def test_xqc(policy_of, short):
+    policy = policy_of("xqc", ensemble_size=3, critic_hidden_sizes=(6, 5), num_atoms=7, v_max=2.0, momentum=0.5)
+    assert shapes(policy.critic, UnitLinear) == [(3, 4, 6), (3, 6, 5)]
+    assert shapes(policy.critic) == [(3, 5, 7)]
+    assert shapes(policy.critic, BatchRenorm) == [(3, 1, 4), (3, 1, 6), (3, 1, 5)]
+    assert shapes(policy.actor, UnitLinear) == [(3, 8)]
+    assert {norm.momentum for norm in layers(policy.critic, BatchRenorm)} == {0.5}
+    assert policy.support[[0, -1]].tolist() == [-2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["droq", "crossq", "xqc"])
+def test_networks_with_layers_of_their_own_have_no_other(short, name):
+    assert ALGORITHMS[name].config.network == "mlp"
+    with pytest.raises(TypeError, match="network"):
+        short(name, network="simba")
+
+
+@pytest.mark.parametrize(
+    ("name", "critic_optims"),
+    [("sac", 2), ("td3", 2), ("ddpg", 1), ("tqc", 1), ("redq", 1)],
+)
+def test_simba(policy_of, name, critic_optims):
+    sizes = {"hidden_sizes": (8,), "critic_hidden_sizes": (6, 6)}
+    policy = policy_of(name, network="simba", **sizes)
+    actor, critic = policy.actor.preprocess, policy.critic.preprocess
+    assert (type(actor), type(critic)) == (SimbaNet, SimbaNet)
+    assert [(net.output_dim, len(net.blocks)) for net in (actor, critic)] == [(8, 1), (6, 2)]
+    assert critic.norm.mean.shape == (3,)  # not of the action
+    decays = {optim.defaults["weight_decay"] for optim in (policy.actor_optim, policy.critic_optim)}
+    assert decays == {0.01}
+    assert type(policy.critic_optim) is torch.optim.AdamW
+    assert policy_of(name, network="simba", weight_decay=0.5, **sizes).critic_optim.defaults["weight_decay"] == 0.5
+    assert policy_of(name, network="simba", weight_decay=0.0, **sizes).critic_optim.defaults["weight_decay"] == 0.0
+    assert len(policy._norms) == 1 + critic_optims
+
+
+def test_sizes_of_critics(policy_of):
+    policy = policy_of("sac", hidden_sizes=(8,), critic_hidden_sizes=(6, 5))
+    assert [len(layer.weight) for layer in layers(policy.actor.preprocess, nn.Linear)] == [8]
+    assert [len(layer.weight) for layer in layers(policy.critic2, nn.Linear)] == [6, 5, 1]
+    assert type(policy.critic_optim) is torch.optim.Adam
+    discrete = policy_of("discrete-sac", hidden_sizes=(8,), critic_hidden_sizes=(6, 5))
+    assert [len(layer.weight) for layer in layers(discrete.critic, nn.Linear)] == [6, 5, 2]
+    assert [len(layer.weight) for layer in layers(discrete.actor, nn.Linear)] == [8, 2]
+
+
+def test_simba_for_discrete_actions(policy_of):
+    policy = policy_of("discrete-sac", network="simba", hidden_sizes=(8,), critic_hidden_sizes=(6, 6))
+    assert [type(net.preprocess) for net in (policy.actor, policy.critic)] == [SimbaNet, SimbaNet]
+    assert policy.critic.preprocess.output_dim == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"hidden_sizes": (8, 6)}, r"--hidden-sizes must be one width, .* got \[8, 6\]"),
+        ({"hidden_sizes": ()}, r"--hidden-sizes must be one width, .* got \[\]"),
+        ({"critic_hidden_sizes": (8, 6)}, r"--critic-hidden-sizes must be one width"),
+        ({"recurrent": True}, "--network simba and --recurrent exclude each other"),
+    ],
+)
+def test_simba_refuses(short, changes, match):
+    with pytest.raises(ValueError, match=match):
+        short("sac", network="simba", **changes)
+
+
+def test_simba_needs_vectors(short):
+    config = short("discrete-sac", network="simba", env="Catch-v0", hidden_sizes=(8,))
+    with pytest.raises(ConfigError, match="needs observations that are vectors"):
+        train(config)

@@ -17,7 +17,7 @@ REFUSED = [
     *((name, {"env": "Pendulum-v1"}, "{} needs discrete actions, and those of Pendulum-v1 are Box")
       for name in ("c51", "qrdqn", "iqn", "fqf", "drqn", "r2d2", "discrete-sac")),
     *((name, {"env": "CartPole-v1"}, "{} needs continuous actions, and those of CartPole-v1 are Discrete")
-      for name in ("bdq", "ddpg", "td3", "sac", "redq", "tqc", "droq", "crossq")),
+      for name in ("bdq", "ddpg", "td3", "sac", "redq", "tqc", "droq", "crossq", "xqc")),
     *((name, {"recurrent": True}, "{} does not support --recurrent") for name in ("c51", "qrdqn", "bdq")),
     *((name, {"dueling": True}, "{} does not support --dueling") for name in ("iqn", "fqf", "bdq")),
     *((name, {"hidden_sizes": ()}, "{} needs a hidden layer: give --hidden-sizes") for name in ("iqn", "fqf")),
@@ -141,7 +141,7 @@ def test_noise(parts_of, name):
 
 @pytest.mark.parametrize(
     ("name", "usual"),
-    [("discrete-sac", 0.98 * math.log(2)), *((name, -1.0) for name in ("sac", "redq", "tqc", "droq", "crossq"))],
+    [("discrete-sac", 0.98 * math.log(2)), *((name, -1.0) for name in ("sac", "redq", "tqc", "droq", "crossq", "xqc"))],
 )
 def test_temperature(parts_of, name, usual):
     policy = parts_of(name, alpha=0.5, alpha_learning_rate=0.75).policy

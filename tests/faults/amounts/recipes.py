@@ -798,6 +798,7 @@ _POLICIES: list[tuple[str, Callable[[], dict[str, Any]]]] = [
     ("REDQPolicy", _redq_parts),
     ("TQCPolicy", _tqc_parts),
     ("DroQPolicy CrossQPolicy", _ensemble_parts),
+    ("XQCPolicy", lambda: _ensemble_parts(output_dim=101)),
     ("C51Policy RainbowPolicy", lambda: _distribution_parts(softmax=True)),
     ("QRDQNPolicy", _distribution_parts),
     ("IQNPolicy", _implicit_parts),

@@ -10,7 +10,7 @@ from rlfast.data import Batch, ReplayBuffer
 from rlfast.utils.net.continuous import RecurrentActorProb
 
 
-@pytest.mark.parametrize("name", ["tqc", "droq", "crossq"])
+@pytest.mark.parametrize("name", ["tqc", "droq", "crossq", "xqc"])
 def test_actions(name):
     policy = make_policy(name)
     result = policy(OBS)
@@ -20,7 +20,7 @@ def test_actions(name):
     assert policy.compute_action(np.zeros(4, np.float32)).shape == (2,)
 
 
-@pytest.mark.parametrize("name", ["redq", "tqc", "droq", "crossq"])
+@pytest.mark.parametrize("name", ["redq", "tqc", "droq", "crossq", "xqc"])
 def test_recurrent_actors_start_from_stored_states(name):
     seen = []
 
@@ -36,7 +36,12 @@ def test_recurrent_actors_start_from_stored_states(name):
         row = Batch(obs=obs[0], obs_next=obs[1], act=np.zeros(2, np.float32), rew=1.0, policy={"hidden_state": state})
         buffer.add(Batch(row, terminated=t == 5, truncated=False, info={}))
     actor = Actor(1, (4,), (2,), hidden_layer_size=5, unbounded=True, conditioned_sigma=True)
-    every_step = {"redq": {"actor_delay": 1}, "droq": {"actor_delay": 1}, "crossq": {"policy_delay": 1}}.get(name, {})
+    every_step = {
+        "redq": {"actor_delay": 1},
+        "droq": {"actor_delay": 1},
+        "crossq": {"policy_delay": 1},
+        "xqc": {"policy_delay": 1},
+    }.get(name, {})
     policy = make_policy(name, actor=actor, **every_step)
     batch, indices = buffer[[0, 3, 7]], np.array([0, 3, 7])
     policy.learn(policy.process_fn(batch, buffer, indices))

@@ -12,14 +12,18 @@ from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import (
     MLP,
     DataParallelNet,
+    EnsembleLinear,
     Net,
     NetBase,
     RandomActor,
     Recurrent,
+    RunningNorm,
+    SimbaNet,
     get_dict_state_decorator,
     getattr_with_matching_alt_value,
     miniblock,
 )
+from rlfast.utils.net.ensemble import EnsembleLayerNorm
 
 
 def kinds(module):
@@ -269,3 +273,79 @@ def test_parameters_that_are_no_floats_do_not_count():
     mlp.model.insert(0, nn.Identity())
     mlp.model[0].mask = nn.Parameter(torch.ones(2, dtype=torch.int64), requires_grad=False)
     assert mlp(np.ones((1, 2))).dtype == torch.float32
+
+
+class TestRunningNorm:
+    def test_first_samples_count_the_same(self):
+        norm, x = RunningNorm(2), torch.randn(3, 8, 2) * 5 + 3
+        for sample in x:
+            norm.update(sample)
+        rows = x.flatten(0, 1)
+        torch.testing.assert_close(norm.mean, rows.mean(dim=0))
+        torch.testing.assert_close(norm.var, rows.var(dim=0, correction=0))
+        scaled = norm(rows)
+        torch.testing.assert_close(scaled.mean(dim=0), torch.zeros(2), atol=1e-5, rtol=0)
+        torch.testing.assert_close(scaled.var(dim=0, correction=0), torch.ones(2), atol=1e-4, rtol=0)
+
+    def test_later_ones_move_it_by_the_momentum(self):
+        norm = RunningNorm(1, momentum=0.25, eps=0.5)
+        for _ in range(9):
+            norm.update(torch.tensor([[0.0]]))
+        norm.update(np.array([[4.0], [8.0]]))
+        assert norm.mean.item() == 1.5
+        assert norm.var.item() == 0.25 * 4 + 0.25 * 0.75 * 36
+        assert norm(torch.tensor([[2.5]])).item() == pytest.approx((7.75 + 0.5) ** -0.5)
+
+    def test_reset(self):
+        norm = RunningNorm(2)
+        norm.update(np.full((3, 2), 5.0))
+        norm.reset_parameters()
+        assert norm(torch.full((1, 2), 7.0)).round(decimals=2).tolist() == [[7.0, 7.0]]
+        norm.update(np.full((3, 1, 2), 5.0))  # the axes of an observation are flattened
+        assert norm.mean.tolist() == [5.0, 5.0]
+
+    def test_it_needs_an_array(self):
+        with pytest.raises(TypeError, match="one array, got a Batch"):
+            RunningNorm(2).update(Batch(a=np.zeros((3, 2))))
+
+
+class TestSimbaNet:
+    def test_forward_by_hand(self):
+        net = SimbaNet(2, hidden_sizes=[3, 3])
+        obs = torch.randn(5, 2)
+        net.norm.update(torch.tensor([[1.0, 5.0], [3.0, 5.5]]))
+        x = (obs - torch.tensor([2.0, 5.25])) / (torch.tensor([1.0, 0.0625]) + 1e-5).sqrt()
+        x = x @ net.first.weight.T + net.first.bias
+        for block in net.blocks:
+            norm, up, _, down = block
+            assert up.weight.shape == (12, 3)
+            y = (x - x.mean(dim=1, keepdim=True)) / (x.var(dim=1, correction=0, keepdim=True) + 1e-5).sqrt()
+            y = (y * norm.weight + norm.bias) @ up.weight.T + up.bias
+            x = x + y.clamp(min=0) @ down.weight.T + down.bias
+        y = (x - x.mean(dim=1, keepdim=True)) / (x.var(dim=1, correction=0, keepdim=True) + 1e-5).sqrt()
+        torch.testing.assert_close(net(obs)[0], y)
+        assert net(obs.numpy(), state="s")[1] == "s"
+
+    def test_actions_are_not_normalized(self):
+        net = SimbaNet(2, 1, hidden_sizes=[3], concat=True)
+        net.norm.update(torch.randn(9, 2) + 5)
+        seen = []
+        net.first.register_forward_hook(lambda _, given, __: seen.append(given[0]))
+        x = torch.randn(4, 3)
+        net(x)
+        torch.testing.assert_close(seen[0], torch.cat([net.norm(x[:, :2]), x[:, 2:]], dim=1))
+
+    def test_members_of_an_ensemble_are_those_of_single_networks(self):
+        linear, norm = lambda i, o: EnsembleLinear(2, i, o), lambda size: EnsembleLayerNorm(2, size)
+        net, x = SimbaNet(2, hidden_sizes=[3, 3], linear_layer=linear, norm_layer=norm), torch.randn(5, 2)
+        for i in range(2):
+            one = SimbaNet(2, hidden_sizes=[3, 3])
+            for mine, theirs in zip(one.parameters(), net.parameters(), strict=True):
+                part = theirs[i].squeeze(0) if mine.dim() == 1 else theirs[i].T
+                mine.data.copy_(part)
+            torch.testing.assert_close(net(x)[0][i], one(x)[0])
+
+    @pytest.mark.parametrize("sizes", [[], [8, 6]])
+    def test_it_has_one_width(self, sizes):
+        with pytest.raises(ValueError, match="hidden_sizes of SimbaNet are one width"):
+            SimbaNet(2, hidden_sizes=sizes)

@@ -11,8 +11,10 @@ from rlfast.utils.net.ensemble import (
     BatchRenorm,
     EnsembleLayerNorm,
     EnsembleLinear,
+    UnitLinear,
     ensemble_size_of,
     members_of,
+    project_weights,
 )
 
 
@@ -130,6 +132,42 @@ class TestBatchRenorm:
         assert (layer.steps.item(), layer.running_mean.abs().max().item(), layer.running_var.max().item()) == (0, 0, 1)
 
 
+class TestUnitLinear:
+    def test_forward_by_hand(self):
+        layer = UnitLinear(2, 1)
+        with torch.no_grad():
+            layer.weight.copy_(torch.tensor([[3.0], [4.0]]))
+        assert layer(torch.tensor([[1.0, 2.0]])).item() == 11.0
+        project_weights(nn.Sequential(nn.Linear(2, 2), layer))
+        torch.testing.assert_close(layer.weight, torch.tensor([[0.6], [0.8]]))
+        assert layer(torch.tensor([[1.0, 2.0]])).item() == pytest.approx(2.2)
+
+    @pytest.mark.parametrize("shape", [(5, 4), (3, 5, 4)])
+    def test_members_are_those_of_single_layers(self, shape):
+        layer = UnitLinear(4, 2, ensemble_size=3)
+        x = torch.randn(shape)
+        wanted = torch.stack([(x if x.dim() == 2 else x[i]) @ layer.weight[i] for i in range(3)])
+        torch.testing.assert_close(layer(x), wanted)
+
+    def test_weights_of_each_output_have_norm_one(self):
+        for size in (None, 3):
+            layer = UnitLinear(4, 2, size)
+            torch.testing.assert_close(layer.weight.square().sum(dim=-2), torch.ones((*layer.weight.shape[:-2], 2)))
+            with torch.no_grad():
+                layer.weight.mul_(7)
+            before = layer.weight.detach().clone()
+            layer.project()
+            torch.testing.assert_close(layer.weight, before / before.norm(dim=-2, keepdim=True))
+            layer.reset_parameters()
+            assert not torch.allclose(layer.weight * before.norm(dim=-2, keepdim=True), before)
+
+    def test_zero_weights_stay_finite(self):
+        layer = UnitLinear(4, 2)
+        nn.init.zeros_(layer.weight)
+        layer.project()
+        assert layer.weight.isfinite().all()
+
+
 class TestMembers:
     @pytest.mark.parametrize(
         "layer",
@@ -137,6 +175,7 @@ class TestMembers:
             EnsembleLinear,
             lambda m, i, o: nn.Sequential(EnsembleLinear(m, i, o), EnsembleLayerNorm(m, o)),
             lambda m, i, o: nn.Sequential(BatchRenorm(i, m), EnsembleLinear(m, i, o)),
+            lambda m, i, o: UnitLinear(i, o, m),
             lambda m, i, o: nn.Sequential(BatchRenorm(i) if i == 6 else nn.Identity(), EnsembleLinear(m, i, o)),
         ],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat, NonNegativeInt, PositiveInt, UnitFloat
@@ -19,6 +19,8 @@ SUMMARY = "soft actor-critic with batch normalization in place of target network
 class Config(EntropyConfig):
     """Soft actor-critic with batch normalization in place of target networks, for continuous actions."""
 
+    network: ClassVar[Literal["mlp"]] = "mlp"  # type: ignore[misc]
+    """Always mlp: its layers are batch normalized."""
     learning_rate: NonNegativeFloat = 1e-3
     ensemble_size: PositiveInt = 2
     """Critics."""
@@ -45,9 +47,7 @@ class Config(EntropyConfig):
         return networks.policy(
             actor=networks.normal_actor(linear_layer=lambda i, o: nn.Sequential(norm(i), nn.Linear(i, o))),
             actor_optim=optim,
-            critic=networks.action_values_by(
-                self.ensemble_size, hidden_layer=layer, last_layer=layer, hidden_sizes=self.critic_hidden_sizes
-            ),
+            critic=networks.action_values_by(self.ensemble_size, hidden_layer=layer, last_layer=layer),
             critic_optim=optim,
             alpha=networks.alpha(),
         )

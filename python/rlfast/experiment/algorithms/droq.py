@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat
@@ -19,6 +19,8 @@ SUMMARY = "soft actor-critic with dropout in its critics and many gradient steps
 class Config(EntropyConfig):
     """Soft actor-critic with dropout in its critics and many gradient steps, for continuous actions."""
 
+    network: ClassVar[Literal["mlp"]] = "mlp"  # type: ignore[misc]
+    """Always mlp: its layers have dropout."""
     updates_per_step = 20.0
     ensemble_size: PositiveInt = 2
     """Critics."""

@@ -194,6 +194,8 @@ class RunConfig:
     """The name of the policy in :mod:`rlfast.policy`, of a run with an algorithm."""
     policy_settings: ClassVar[tuple[Setting, ...]] = ()
     """Those of its settings that are fields, by the names of its constructor."""
+    reads_rows: ClassVar[bool] = False
+    """Whether learning reads rows of the buffer beside those of a sample, which only one process has."""
 
     ray: str | None = None
     """Spreads the run over a Ray cluster: its address, HOST:PORT; auto, for the one that runs on this machine, or else
@@ -464,7 +466,42 @@ class OffPolicyConfig(RunConfig):
 
 
 @settings()
-class DeterministicConfig(OffPolicyConfig):
+class ActorCriticConfig(OffPolicyConfig):
+    """The settings of runs with an actor and critics that learn from a replay buffer."""
+
+    network: Literal["mlp", "simba"] = "mlp"
+    """Hidden layers of actor and critics. mlp: fully connected ones; simba: residual blocks with layer normalization,
+    on observations that are normalized by the statistics of the buffer (arXiv:2410.09754)."""
+    hidden_sizes: tuple[PositiveInt, ...] = (256, 256)
+    """Number of units of each hidden layer; with network simba, of each residual block, all of one width."""
+    critic_hidden_sizes: tuple[PositiveInt, ...] | None = None
+    """The same of the critics. Default: hidden_sizes."""
+    weight_decay: NonNegativeFloat | None = None
+    """Weight decay of actor and critics (AdamW). Default: 0.01 with network simba, else 0."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.network == "mlp":
+            return
+        if self.recurrent:
+            raise ValueError(f"--network {self.network} and --recurrent exclude each other: leave one out")
+        for name in ("hidden_sizes", "critic_hidden_sizes"):
+            sizes = getattr(self, name)
+            if sizes is not None and len({*sizes}) != 1:
+                raise ValueError(
+                    f"{flag(name)} must be one width, once for each residual block of --network {self.network}, such "
+                    f"as 128 128, got {[*sizes]}"
+                )
+
+    @property
+    def decay(self) -> float:
+        """The weight decay."""
+        usual = 0.01 if self.network == "simba" else 0.0
+        return usual if self.weight_decay is None else self.weight_decay
+
+
+@settings()
+class DeterministicConfig(ActorCriticConfig):
     """The settings of runs with a deterministic actor, which explores by noise."""
 
     env = "Pendulum-v1"
@@ -529,7 +566,7 @@ class TemperatureConfig(RunConfig):
 
 
 @settings()
-class EntropyConfig(OffPolicyConfig, TemperatureConfig):
+class EntropyConfig(ActorCriticConfig, TemperatureConfig):
     """The settings of runs that maximise entropy beside returns: soft actor-critic and its variants."""
 
     env = "Pendulum-v1"

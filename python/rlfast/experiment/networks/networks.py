@@ -17,8 +17,9 @@ from rlfast.utils.arguments.settings import settings_of
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net._generative import VAE, Perturbation
 from rlfast.utils.net.atari import layer_init
-from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, Recurrent, size_of
-from rlfast.utils.optim import adam
+from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, Recurrent, SimbaNet, size_of
+from rlfast.utils.net.ensemble import EnsembleLayerNorm
+from rlfast.utils.optim import adam, adamw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,16 +90,23 @@ class Networks:
             raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
         return size_of(self._obs_space.shape)
 
-    def _net(self, size: Any, **more: Any) -> Net:
+    def _net(self, size: Any, **more: Any) -> nn.Module:
         usual: dict[str, Any] = {"hidden_sizes": self.config.hidden_sizes, "activation": self._activation}
-        return Net(size, **usual | more)
+        if self._chosen("network", "mlp") == "mlp":
+            return Net(size, **usual | more)
+        self._vector_size()
+        return SimbaNet(size, **usual | more)
+
+    def _critic_sizes(self) -> tuple[int, ...]:
+        sizes: tuple[int, ...] = self._chosen("critic_hidden_sizes", None) or self.config.hidden_sizes
+        return sizes
 
     def _recurrent(self, size: Any, outputs: int, **options: Any) -> Recurrent:
         units = self.config.hidden_sizes[-1]
         return Recurrent(1, size, outputs, hidden_layer_size=units, **options)
 
     def _body(self, size: object, **options: Any) -> nn.Module:
-        """Returns a network of features for an actor's head."""
+        """Returns a network of features for a head."""
         if self.config.recurrent:
             return self._recurrent(size, self.config.hidden_sizes[-1])
         return self._net(size, **options)
@@ -141,18 +149,20 @@ class Networks:
         policy: BasePolicy = getattr(import_module("rlfast.policy"), name)(**given | parts)
         return policy
 
-    def adam(self, learning_rate: float, **options: tuple[float, float]) -> OptimizerFactory:
-        """Returns a factory of optimizers; see :func:`~rlfast.utils.optim.adam`.
+    def adam(self, learning_rate: float, **options: float | tuple[float, float]) -> OptimizerFactory:
+        """Returns a factory of optimizers, with the weight decay of the settings; see
+        :func:`~rlfast.utils.optim.adam`.
 
         :param learning_rate: the learning rate.
         :param options: other arguments of Adam.
         """
-        return adam(learning_rate, **options)
+        decay = self._chosen("decay", 0.0)
+        return adamw(learning_rate, weight_decay=decay, **options) if decay else adam(learning_rate, **options)
 
     def optim(self) -> OptimizerFactory:
         """Returns a factory of optimizers with the ``learning_rate`` of the settings, and their ``adam_eps``."""
         eps = self._chosen("adam_eps", None)
-        return adam(self.config.learning_rate, **{} if eps is None else {"eps": eps})
+        return self.adam(self.config.learning_rate, **{} if eps is None else {"eps": eps})
 
     def alpha(self) -> Alpha:
         """Returns the temperature of the settings, for continuous actions."""
@@ -271,15 +281,17 @@ class Networks:
             )
         )
 
-    def features(self) -> tuple[nn.Module, int]:
+    def features(self, hidden_sizes: tuple[int, ...] | None = None) -> tuple[nn.Module, int]:
         """Features of observations, ``(obs, state) -> ([B, size], state)``, and their size.
 
+        :param hidden_sizes: sizes of the hidden layers; None for those of an actor.
         :raises ValueError: there is no hidden layer, or the network shall be dueling.
         """
         if not self.config.hidden_sizes:
             raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
         self._refuse_setting("dueling")
-        return self._over_encoder(self._body), self.config.hidden_sizes[-1]
+        sizes = self.config.hidden_sizes if hidden_sizes is None or self.config.recurrent else hidden_sizes
+        return self._over_encoder(lambda size: self._body(size, hidden_sizes=sizes)), sizes[-1]
 
     def choice_actor(self) -> nn.Module:
         """Returns an actor of logits of discrete actions, ``(obs, state) -> ([B, actions], state)``.
@@ -293,7 +305,7 @@ class Networks:
 
         :raises ValueError: see :meth:`actions` and :meth:`features`.
         """
-        return self._choices(discrete.Critic, last_size=self.actions)
+        return self._choices(discrete.Critic, self._critic_sizes(), last_size=self.actions)
 
     def quantiles(
         self,
@@ -311,9 +323,11 @@ class Networks:
         """
         return self._choices(kind, action_shape=self.actions, hidden_sizes=head_sizes, num_cosines=cosines)
 
-    def _choices(self, head: Callable[..., nn.Module], **options: Any) -> nn.Module:
+    def _choices(
+        self, head: Callable[..., nn.Module], body_sizes: tuple[int, ...] | None = None, **options: Any
+    ) -> nn.Module:
         """Returns a head on features."""
-        features, size = self.features()
+        features, size = self.features(body_sizes)
         return head(features, preprocess_net_output_dim=size, device=self.config.device, **options)
 
     # -- continuous actions --------------------------------------------------------------------------------------------
@@ -369,8 +383,10 @@ class Networks:
 
         :raises ValueError: if actions are not continuous.
         """
-        norm_layer = nn.LayerNorm if self._chosen("layer_norm") else None
-        options: dict[str, Any] = {"action_shape": self._box().shape, "concat": True, "norm_layer": norm_layer}
+        options: dict[str, Any] = {"action_shape": self._box().shape, "concat": True}
+        options["hidden_sizes"] = self._critic_sizes()
+        if self._chosen("layer_norm"):
+            options["norm_layer"] = nn.LayerNorm
         return self._over_encoder(lambda size: continuous.Critic(self._net(size, **options)))
 
     def action_values_by(
@@ -380,7 +396,6 @@ class Networks:
         values: int = 1,
         hidden_layer: LayerOf = EnsembleLinear,
         last_layer: LayerOf = EnsembleLinear,
-        hidden_sizes: tuple[int, ...] | None = None,
     ) -> nn.Module:
         """Returns an ensemble for values of a continuous action, ``(obs, act) -> [number, B, values]``.
 
@@ -388,15 +403,16 @@ class Networks:
         :param values: number of outputs of each member, for distributional learning.
         :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer.
         :param last_layer: makes the last layer, as ``hidden_layer``.
-        :param hidden_sizes: sizes of the hidden layers; None for those of the configuration.
         :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
         hidden, last = partial(hidden_layer, number), partial(last_layer, number)
-        sizes = self.config.hidden_sizes if hidden_sizes is None else hidden_sizes
+        options: dict[str, Any] = {"linear_layer": hidden, "hidden_sizes": self._critic_sizes()}
+        if self._chosen("network", "mlp") == "simba":
+            options["norm_layer"] = partial(EnsembleLayerNorm, number)
         return self._over_encoder(
             lambda size: continuous.Critic(
-                self._net(size, action_shape=shape, concat=True, linear_layer=hidden, hidden_sizes=sizes),
+                self._net(size, action_shape=shape, concat=True, **options),
                 linear_layer=last,
                 flatten_input=False,
                 output_dim=values,

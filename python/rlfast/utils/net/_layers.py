@@ -240,6 +240,67 @@ def dueling_values(advantage: torch.Tensor, value: torch.Tensor) -> torch.Tensor
     return value + advantage - advantage.mean(dim=1, keepdim=True)
 
 
+class RunningNorm(nn.Module):
+    r"""Scales each number of observations to mean 0 and variance 1, by moving averages over what is learned from.
+
+    .. math:: y = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}}
+
+    Only :meth:`update` changes the averages. Algorithms with a replay buffer call it with the observations of each
+    sample, before anything is computed from it. So all networks normalize by the same statistics, those of the rows in
+    the buffer, and also the rows that were stored long ago. Target networks have the averages of their last step.
+
+    :param size: how many numbers an observation has.
+    :param momentum: how far the averages move in each sample; in the first ones, further, so that all samples so far
+        count the same. Default: 0.001.
+    :param eps: added to the variance. Default: 1e-5.
+
+    >>> norm = RunningNorm(1)
+    >>> norm.update(torch.tensor([[1.0], [3.0]]))
+    >>> norm(torch.tensor([[4.0]])).round(decimals=3).item()
+    2.0
+    """
+
+    mean: torch.Tensor
+    var: torch.Tensor
+    count: torch.Tensor
+
+    def __init__(self, size: int, momentum: float = 1e-3, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("var", torch.ones(size))
+        self.register_buffer("count", torch.zeros(()))
+
+    def reset_parameters(self) -> None:
+        """Forget all samples."""
+        self.mean.zero_()
+        self.var.fill_(1)
+        self.count.zero_()
+
+    @torch.no_grad()
+    def update(self, obs: ArrayOrTensor) -> None:
+        """Move the averages towards a sample.
+
+        :param obs: ``[batch, ...]``.
+        :raises TypeError: the observations are not one array.
+        """
+        if not isinstance(obs, np.ndarray | torch.Tensor):
+            raise TypeError(f"a RunningNorm needs observations that are one array, got a {type(obs).__name__}")
+        x = torch.as_tensor(obs, dtype=self.mean.dtype, device=self.mean.device).reshape(-1, len(self.mean))
+        var, mean = torch.var_mean(x, dim=0, correction=0)
+        share = (1 / self.count.add_(1)).clamp(min=self.momentum)
+        step = mean - self.mean
+        self.var.lerp_(var, share).add_(share * (1 - share) * step.square())
+        self.mean.add_(share * step)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        """Normalize.
+
+        :param obs: ``[batch, size]``.
+        """
+        return (obs - self.mean) * (self.var + self.eps).rsqrt()
+
+
 class NetBase(Placed, ABC, Generic[TRecurrentState]):
     """The interface of the networks of policies. ``NetBase[T]`` names the type of the hidden state."""
 

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -7,6 +7,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.net._branching import BranchingNet
 from rlfast.utils.net._dict_state import get_dict_state_decorator
 from rlfast.utils.net._layers import (
@@ -16,6 +17,7 @@ from rlfast.utils.net._layers import (
     ModuleType,
     NetBase,
     Placed,
+    RunningNorm,
     TActionShape,
     TLinearLayer,
     TRecurrentState,
@@ -24,6 +26,7 @@ from rlfast.utils.net._layers import (
     dueling_streams,
     dueling_values,
     miniblock,
+    placed_like,
     size_of,
     without_mask,
 )
@@ -44,6 +47,8 @@ __all__ = [
     "NetBase",
     "RandomActor",
     "Recurrent",
+    "RunningNorm",
+    "SimbaNet",
     "TActionShape",
     "TLinearLayer",
     "TRecurrentState",
@@ -148,6 +153,74 @@ class Net(NetBase[TRecurrentState]):
             if self.num_atoms > 1
             else logits
         )
+
+
+class SimbaNet(NetBase[TRecurrentState]):
+    r"""Features by residual blocks with layer normalization (SimBa: Lee et al., arXiv:2410.09754, section 4).
+
+    .. math::
+        x_0 = W o + b, \qquad x_{l+1} = x_l + \mathrm{MLP}_l(\mathrm{LN}_l(x_l)), \qquad y = \mathrm{LN}(x_L)
+
+    where o is the observation, normalized by a :class:`RunningNorm`, and each MLP has one hidden layer of four times
+    the width. Weights begin as those of ``linear_layer`` do; the paper's are orthogonal, and He's in the blocks.
+
+    :param state_shape: the shape of one observation; its elements are flattened.
+    :param action_shape: the shape of one action, with ``concat``.
+    :param hidden_sizes: the width, once for each residual block: ``[512, 512]`` for two of 512, the paper's critic;
+        ``[128]`` is its actor.
+    :param concat: whether the input is observation and action concatenated; actions are not normalized. Default: False.
+    :param activation: the class of the activation in the blocks. Default: ReLU.
+    :param linear_layer: makes a linear module from its two sizes. Default: ``nn.Linear``.
+    :param norm_layer: makes a normalization from its size. Default: ``nn.LayerNorm``.
+    :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
+    :raises ValueError: there is no block, or they differ in width.
+
+    >>> features, state = SimbaNet(4, hidden_sizes=[8, 8])(torch.zeros(3, 4))
+    >>> features.shape, state
+    (torch.Size([3, 8]), None)
+    """
+
+    def __init__(
+        self,
+        state_shape: int | Sequence[int],
+        action_shape: TActionShape = 0,
+        hidden_sizes: Sequence[int] = (),
+        concat: bool = False,
+        activation: ModuleType = nn.ReLU,
+        linear_layer: TLinearLayer = nn.Linear,
+        norm_layer: Callable[[int], nn.Module] = nn.LayerNorm,
+        device: str | int | torch.device = "cpu",
+    ) -> None:
+        super().__init__()
+        if len({*hidden_sizes}) != 1:
+            raise ArgumentError(f"hidden_sizes of SimbaNet are one width, once a block, got {[*hidden_sizes]}")
+        self.output_dim = width = hidden_sizes[0]
+        self.norm = RunningNorm(size_of(state_shape))
+        inputs = size_of(state_shape) + (size_of(action_shape) if concat else 0)
+        self.first = linear_layer(inputs, width)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                norm_layer(width), linear_layer(width, 4 * width), activation(), linear_layer(4 * width, width)
+            )
+            for _ in hidden_sizes
+        )
+        self.last = norm_layer(width)
+        self.to(device)
+
+    def forward(self, obs: ArrayOrTensor, state: object = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+        """Compute features.
+
+        :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype; with ``concat``, ``[batch, size]`` of
+            observation and action.
+        :param state: returned unchanged.
+        :return: the features ``[batch, width]``, or ``[m, batch, width]`` of an ensemble; and ``state``.
+        """
+        x = placed_like(self.first, obs).flatten(1)
+        size = len(self.norm.mean)
+        x = self.first(torch.cat([self.norm(x[:, :size]), x[:, size:]], dim=1))
+        for block in self.blocks:
+            x = x + block(x)
+        return self.last(x), state
 
 
 class BaseActor(Placed):

@@ -180,6 +180,70 @@ class BatchRenorm(EnsembleLayer):
         return torch.addcmul(self.bias + self.weight * d - mean * scale, x, scale)
 
 
+class UnitLinear(EnsembleLayer):
+    r"""A linear layer without bias, the weights of each of whose outputs have the norm 1, of one network or of an
+    ensemble's members.
+
+    .. math:: y_j = x \cdot w_j, \qquad \lVert w_j \rVert = 1
+
+    A step of an optimizer leaves the sphere, and :func:`project_weights` returns to it. Where a normalization removes
+    the scale of each output again, that changes no output of the network, and steps turn the weights by angles that do
+    not shrink as weights grow (van Laarhoven, arXiv:1706.05350).
+
+    :param in_feature: the size of the input.
+    :param out_feature: the size of the output.
+    :param ensemble_size: the number m of members; None for one network. Default: None.
+
+    >>> UnitLinear(4, 2, ensemble_size=10)(torch.zeros(3, 4)).shape
+    torch.Size([10, 3, 2])
+    >>> UnitLinear(4, 2).weight.square().sum(dim=0).allclose(torch.ones(2))
+    True
+    """
+
+    @validate_arguments
+    def __init__(
+        self, in_feature: PositiveInt, out_feature: PositiveInt, ensemble_size: PositiveInt | None = None
+    ) -> None:
+        super().__init__()
+        shape = (in_feature, out_feature) if ensemble_size is None else (ensemble_size, in_feature, out_feature)
+        self.weight = nn.Parameter(torch.empty(shape))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, in directions that are all equally likely, from torch's generator."""
+        nn.init.normal_(self.weight)
+        self.project()
+
+    @torch.no_grad()
+    def project(self) -> None:
+        """Divide the weights of each output by their norm."""
+        self.weight.div_(self.weight.norm(dim=-2, keepdim=True).clamp(min=1e-8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute the output.
+
+        :param x: ``[batch, in_feature]``, or ``[m, batch, in_feature]`` of an ensemble.
+        :return: ``[batch, out_feature]``, or ``[m, batch, out_feature]`` of an ensemble.
+        """
+        if self.weight.dim() == 2:
+            return x @ self.weight
+        return ensemble_linear(x.expand(len(self.weight), *x.shape[-2:]), self.weight, None)
+
+    def extra_repr(self) -> str:
+        """Return what is shown of the layer."""
+        return ", ".join(map(str, self.weight.shape))
+
+
+def project_weights(network: nn.Module) -> None:
+    """Return the weights of all :class:`UnitLinear` of a network to norm 1, after a step of its optimizer.
+
+    :param network: the network.
+    """
+    for layer in network.modules():
+        if isinstance(layer, UnitLinear):
+            layer.project()
+
+
 def members_of(ensemble: nn.Module, members: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return the parameters of some members of an ensemble, for ``torch.func.functional_call``.
 
