@@ -150,7 +150,7 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())
-    return parts_of(config, policy, train_collector, test_collector, trainer_of(config), declaration)
+    return parts_of(config, policy, train_collector, test_collector, trainer_of(config, data), declaration)
 
 
 def parts_of(
@@ -241,10 +241,11 @@ def _buffer(config: RunConfig, options: dict[str, Any]) -> ReplayBuffer:
     return VectorReplayBuffer(config.buffer_size, config.num_envs, **given)
 
 
-def trainer_of(config: RunConfig) -> Callable[..., BaseTrainer]:
+def trainer_of(config: RunConfig, data: ReplayBuffer | None = None) -> Callable[..., BaseTrainer]:
     """Returns a function that makes the trainer from the arguments that all trainers share.
 
     :param config: the settings of the run, on- or off-policy.
+    :param data: what off-policy runs learn from beside what they collect; None for nothing.
     """
     given: dict[str, Any] = {"batch_size": config.batch_size, "step_per_collect": config.collect_steps}
     if isinstance(config, OnPolicyConfig):
@@ -252,6 +253,8 @@ def trainer_of(config: RunConfig) -> Callable[..., BaseTrainer]:
     if isinstance(config, OffPolicyConfig):
         given |= {"update_per_step": config.updates_per_step, "start_timesteps": config.start_steps}
         given["start_random"] = config.start_random
+        if data is not None:
+            given |= {"buffer": data, "data_share": getattr(config, "data_share", 0.5)}
         return partial(OffpolicyTrainer, **given)
     raise TypeError(f"{type(config).__qualname__} must be an OnPolicyConfig or an OffPolicyConfig")
 

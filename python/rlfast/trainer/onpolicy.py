@@ -30,7 +30,7 @@ class OnpolicyTrainer(BaseTrainer):
         buffer has no room for ``step_per_collect`` steps.
     """
 
-    ignored = ("update_per_step", "prefetch")
+    ignored = ("update_per_step", "prefetch", "data_share")
 
     def _check(self) -> None:
         super()._check()

@@ -18,6 +18,7 @@ from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net._generative import VAE, Perturbation
 from rlfast.utils.net.atari import layer_init
 from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, Recurrent, size_of
+from rlfast.utils.net.ensemble import EnsembleLayerNorm
 from rlfast.utils.optim import adam
 
 if TYPE_CHECKING:
@@ -378,7 +379,7 @@ class Networks:
         number: int,
         *,
         values: int = 1,
-        hidden_layer: LayerOf = EnsembleLinear,
+        hidden_layer: LayerOf | None = None,
         last_layer: LayerOf = EnsembleLinear,
         hidden_sizes: tuple[int, ...] | None = None,
     ) -> nn.Module:
@@ -386,13 +387,15 @@ class Networks:
 
         :param number: number of members.
         :param values: number of outputs of each member, for distributional learning.
-        :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer.
+        :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer, which is
+            normalized with the setting ``layer_norm``.
         :param last_layer: makes the last layer, as ``hidden_layer``.
         :param hidden_sizes: sizes of the hidden layers; None for those of the configuration.
         :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
-        hidden, last = partial(hidden_layer, number), partial(last_layer, number)
+        usual = _normalized_layer if self._chosen("layer_norm") else EnsembleLinear
+        hidden, last = partial(hidden_layer or usual, number), partial(last_layer, number)
         sizes = self.config.hidden_sizes if hidden_sizes is None else hidden_sizes
         return self._over_encoder(
             lambda size: continuous.Critic(
@@ -437,6 +440,10 @@ class Networks:
         """
         net = self._net(self._vector_size() + self.action_size, action_shape=self.action_size)
         return Perturbation(net, 1.0, phi=phi).to(self.config.device)
+
+
+def _normalized_layer(number: int, inputs: int, outputs: int) -> nn.Module:
+    return nn.Sequential(EnsembleLinear(number, inputs, outputs), EnsembleLayerNorm(number, outputs))
 
 
 def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:
