@@ -30,7 +30,7 @@ from rlfast.experiment.config import (
 )
 from rlfast.experiment.data import load_data, normalize_by_data
 from rlfast.experiment.declaration import Declaration, check_fit, check_stacks
-from rlfast.experiment.environments import make_envs, normalizing_obs, single_action_space
+from rlfast.experiment.environments import make_envs, normalizing_obs, scaling_rewards, single_action_space
 from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import RunningMeanStd
@@ -95,23 +95,61 @@ def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
 
 def _build_offline(config: OfflineConfig, made: ExitStack, declaration: Declaration) -> Parts:
     prepare_torch(config)
-    test_envs = made.enter_context(closing(make_envs(config, "test")))
-    obs_space, act_space = test_envs.single_observation_space, test_envs.action_space[0]
+    names = ("test", "train") if config.collects else ("test",)
+    envs = [made.enter_context(closing(make_envs(config, name))) for name in names]
+    obs_space, act_space = envs[0].single_observation_space, envs[0].action_space[0]
     data = _data(config, obs_space, act_space)
     if config.normalize_obs:
-        test_envs = normalizing_obs(config, test_envs, statistics=RunningMeanStd().state_dict())
+        scaled = [normalizing_obs(config, one, statistics=RunningMeanStd().state_dict()) for one in envs]
         if data is not None:
-            normalize_by_data(data, test_envs)
+            normalize_by_data(data, *scaled)
+        envs = [*scaled]
     policy = declaration.policy(config, obs_space, act_space)
+    if isinstance(config, OfflineRewardConfig) and config.collects:
+        test_envs, train_envs = envs
+        return _with_collecting(config, policy, test_envs, train_envs, data, declaration)
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     return Parts(
         policy=policy,
         train_collector=None,
-        test_collector=Collector(policy, test_envs),
+        test_collector=Collector(policy, envs[0]),
         trainer=partial(OfflineTrainer, batch_size=config.batch_size, buffer=data),
         declaration=declaration,
     )
+
+
+def _with_collecting(
+    config: OfflineRewardConfig,
+    policy: Any,
+    test_envs: BaseVectorEnv,
+    train_envs: BaseVectorEnv,
+    data: ReplayBuffer | None,
+    declaration: Declaration,
+) -> Parts:
+    """Returns the parts of a run of an offline algorithm that also collects."""
+    if (noise := config.explorer()) is not None:
+        policy.set_exp_noise(noise)
+    policy.seed(stream_seed(config.seed, "policy"))
+    policy.to(config.device)
+    seed = stream_seed(config.seed, "replay")
+    collector = Collector(
+        policy,
+        scaling_rewards(train_envs, config.reward_scale),
+        VectorReplayBuffer(config.buffer_size, 1, stack_num=1 if data is None else data.stack_num, seed=seed),
+        exploration_noise=True,
+    )
+    trainer = partial(
+        OffpolicyTrainer,
+        batch_size=config.batch_size,
+        step_per_collect=1,
+        update_per_step=config.updates_per_step,
+        start_timesteps=config.start_steps,
+        start_random=False,
+        buffer=data,
+        data_share=config.data_share,
+    )
+    return parts_of(config, policy, collector, Collector(policy, test_envs), trainer, declaration)
 
 
 def explore_in_tests(config: RunConfig, policy: Any) -> bool:

@@ -73,6 +73,14 @@ def test_sums_of_rewards(mixed, n_step):
     assert ((obs_next < 0)[:, 0]).tolist() == [False] * 6 + [True] * 6
 
 
+@pytest.mark.parametrize("method", ["next", "prev"])
+def test_neighbours(mixed, method):
+    _, indices = mixed.sample(12)
+    alone = [getattr(mixed.collected, method)(indices[:6]), getattr(mixed.data, method)(indices[6:] - 20) + 20]
+    assert getattr(mixed, method)(indices).tolist() == [*alone[0], *alone[1]]
+    assert getattr(mixed, method)(indices).tolist() != indices.tolist()
+
+
 def test_fields_of_one_buffer_are_zero_in_the_other():
     collected, data = filled(8), filled(8, sign=-1)
     data.set_array_at_key(np.ones(8), "extra", np.arange(8))

@@ -110,15 +110,30 @@ class MixedReplayBuffer:
         rows: Batch = Batch.cat([*self._of_both(indices, lambda buffer, rows: buffer[rows])])
         return rows
 
-    def get(self, indices: Index, key: str, default_value: object = None) -> Any:
+    def get(self, indices: Index, key: str, default_value: object = None, stack_num: int | None = None) -> Any:
         """Returns a field of rows.
 
         :param indices: as :meth:`sample` returns them.
         :param key: the name of the field.
         :param default_value: what a buffer without the field returns.
+        :param stack_num: number of frames; None for that of the buffers.
         """
-        first, second = self._of_both(indices, lambda buffer, rows: buffer.get(rows, key, default_value))
+        first, second = self._of_both(indices, lambda buffer, rows: buffer.get(rows, key, default_value, stack_num))
         return Batch.cat([first, second]) if isinstance(first, Batch) else np.concatenate([first, second])
+
+    def next(self, indices: Index) -> Index:
+        """Returns the row after each row; see :meth:`rlfast.data.ReplayBuffer.next`.
+
+        :param indices: as :meth:`sample` returns them.
+        """
+        return self._joined_indices(*self._of_both(indices, lambda buffer, rows: buffer.next(rows)))
+
+    def prev(self, indices: Index) -> Index:
+        """Returns the row before each row; see :meth:`rlfast.data.ReplayBuffer.prev`.
+
+        :param indices: as :meth:`sample` returns them.
+        """
+        return self._joined_indices(*self._of_both(indices, lambda buffer, rows: buffer.prev(rows)))
 
     def nstep(
         self, indices: Index, n_step: int, gamma: float
