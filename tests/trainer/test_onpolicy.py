@@ -32,6 +32,21 @@ def test_all_that_was_collected_is_learned_from_once_and_forgotten(given):
     assert [step for step, _ in parts.logger.of("log_update_data")] == [6, 12]
 
 
+def test_steps_of_passes_that_end_early_are_counted(given, monkeypatch):
+    parts, arguments = given(max_epoch=1)
+    update = parts.policy.update
+
+    def shortened(**how):
+        stats = update(**how)
+        stats.gradient_steps = 2.0
+        return stats
+
+    monkeypatch.setattr(parts.policy, "update", shortened)
+    trainer = OnpolicyTrainer(**arguments)
+    trainer.run()
+    assert trainer.gradient_step == 4
+
+
 @pytest.mark.parametrize(
     ("batch_size", "steps"), [(None, 3), (0, 3), (1, 30), (5, 6), (9, 3), (10, 3), (11, 3), (1000, 3)]
 )
