@@ -70,6 +70,17 @@ def test_medium_data_of_the_pendulum_are_surpassed(name, settings, seed, sets, t
 
 
 @SEEDS
+def test_data_save_steps(seed, sets, tmp_path):
+    chosen = {"seed": seed, "progress": False, "eval_interval": 200, "updates_per_step": 1.0}
+    sac = train(replace(ALGORITHMS["sac"].preset("Pendulum-v1"), run_dir=tmp_path / "sac", **chosen))
+    data = str(sets("Pendulum-v1")[0]["medium"])
+    rlpd = train(replace(ALGORITHMS["rlpd"].preset("Pendulum-v1"), run_dir=tmp_path / "rlpd", data=data, **chosen))
+    sys.stdout.write(f"seed {seed}: SAC in {sac.env_step} steps, RLPD in {rlpd.env_step}\n")
+    assert rlpd.reached
+    assert rlpd.env_step < sac.env_step
+
+
+@SEEDS
 @pytest.mark.parametrize("name", ["discrete-bcq", "discrete-cql"])
 def test_a_pole_is_balanced_after_random_actions(name, seed, sets, tmp_path):
     assert learned(name, "CartPole-v1", sets("CartPole-v1")[0]["random"], seed, tmp_path / "run") >= 195

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.config import DataConfig
 from rlfast.experiment.run import train
 
 THRESHOLDS = {
@@ -29,7 +30,7 @@ PRESETS = [
     (name, env)
     for name, algorithm in ALGORITHMS.items()
     for env, preset in algorithm.presets.items()
-    if preset.stop_return is not None
+    if preset.stop_return is not None and not isinstance(preset, DataConfig)
 ]
 
 

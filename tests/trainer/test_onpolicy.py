@@ -32,6 +32,21 @@ def test_all_that_was_collected_is_learned_from_once_and_forgotten(given):
     assert [step for step, _ in parts.logger.of("log_update_data")] == [6, 12]
 
 
+def test_steps_of_passes_that_end_early_are_counted(given, monkeypatch):
+    parts, arguments = given(max_epoch=1)
+    update = parts.policy.update
+
+    def shortened(**how):
+        stats = update(**how)
+        stats.gradient_steps = 2.0
+        return stats
+
+    monkeypatch.setattr(parts.policy, "update", shortened)
+    trainer = OnpolicyTrainer(**arguments)
+    trainer.run()
+    assert trainer.gradient_step == 4
+
+
 @pytest.mark.parametrize(
     ("batch_size", "steps"), [(None, 3), (0, 3), (1, 30), (5, 6), (9, 3), (10, 3), (11, 3), (1000, 3)]
 )
@@ -144,7 +159,7 @@ def test_a_collector_may_have_no_way_to_keep_rows(given):
 def test_every_argument_is_shown_with_its_documentation(trainer):
     names = list(inspect.signature(trainer).parameters)
     documentation = inspect.getdoc(trainer.__init__)
-    assert len(names) == 28
+    assert len(names) == 29
     assert [name for name in names if f":param {name}: " not in documentation] == []
     assert trainer.__init__ is BaseTrainer.__init__  # written down once
     assert trainer.__doc__ != BaseTrainer.__doc__

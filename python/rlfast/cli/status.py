@@ -59,12 +59,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _lines(run_dir: Path, config: RunConfig, rows: Sequence[dict[str, Any]]) -> dict[str, str]:
-    from rlfast.experiment.config import OfflineConfig
     from rlfast.utils.progress_bar import duration
 
     newest = newest_figures(rows)
-    steps, total = newest.get("env_step", 0.0), config.max_steps
-    offline = isinstance(config, OfflineConfig)
+    steps, total = newest.get("env_step", 0.0), config.steps
+    offline = not config.collects
     if offline:  # whose logs count rows
         steps //= config.batch_size
     state = state_of(run_dir, config)

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
        rlfast train ALGORITHM --seeds 0-4 [--jobs N] [--run-dir DIR] [any setting]
        rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [...]
+       rlfast train --resume RUN_DIR --online-steps N [--run-dir DIR] [any setting]
 
 algorithms:
 {algorithms}
 
 'rlfast train ALGORITHM --help' lists the settings, with the values that are known to work for the --env given.
 --seeds 0,2,5-7 trains each of these seeds in a process of its own, --jobs of them at once (as many as there are
-cores), in the folders DIR-seed0, DIR-seed2, ..., which --resume continues one by one.
+cores), in the folders DIR-seed0, DIR-seed2, ..., which --resume continues one by one. --online-steps begins another run
+with the policy of a run that learned from data, which collects and learns from both.
 """
 
 
@@ -127,7 +129,33 @@ def _is_setting(option: str) -> bool:
     return any(name == field.name for algorithm in ALGORITHMS.values() for field in fields(algorithm.config))
 
 
+def _go_online(arguments: Sequence[str]) -> int | None:
+    """Begins a run that continues an offline one; None if arguments do not ask for that, but to go on with a run."""
+    if not any(one.replace("_", "-").partition("=")[0] == "--online-steps" for one in arguments[1:]):
+        return None
+    from rlfast.experiment.run_dir import read_config
+
+    run_dir = Path(arguments[0])
+    try:
+        config = read_config(run_dir)
+    except (ValueError, OSError) as error:
+        return complain(sentence(error), 2)
+    if config.collects and hasattr(config, "online_steps"):
+        return None
+    allow_import = "--allow-import" in arguments
+    settings = [one for one in arguments[1:] if one != "--allow-import"]
+    given = read_settings(f"rlfast train --resume {arguments[0]}", type(config), settings, lambda _: config)
+    if several := {"seeds", "jobs"} & given.keys():
+        return complain(f"--{several.pop()} is for new runs: leave it out", 2)
+    from rlfast.cli.reporting import report
+    from rlfast.experiment.run import go_online
+
+    return report(lambda: go_online(run_dir, allow_import=allow_import, **given))
+
+
 def _resume(arguments: Sequence[str]) -> int:
+    if (status := _go_online(arguments)) is not None:
+        return status
     parser = Parser("rlfast train --resume", "Continues a run where its checkpoint was taken.")
     parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run")
     parser.add_argument("--max-steps", type=whole_number, default=argparse.SUPPRESS, help="go on up to this many steps")
@@ -139,6 +167,13 @@ def _resume(arguments: Sequence[str]) -> int:
     parser.add_argument("--ray", default=argparse.SUPPRESS, help="address of the Ray cluster of a run that is spread")
     parser.add_argument("--storage", default=argparse.SUPPRESS, help="where the rows of the buffer are [the run's]")
     parser.add_argument("--data", default=argparse.SUPPRESS, help="the data of an offline run [the run's]")
+    parser.add_argument(
+        "--online-steps",
+        type=whole_number,
+        default=argparse.SUPPRESS,
+        help="of a run that learned from data alone: begin another one with its policy, which also collects, for this "
+        "many steps, and takes all other settings; of one that collects: go on up to this many steps",
+    )
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument(
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"

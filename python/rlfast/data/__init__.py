@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.manager import HERReplayBufferManager as HERReplayBufferManager
     from rlfast.data.buffer.manager import PrioritizedReplayBufferManager as PrioritizedReplayBufferManager
     from rlfast.data.buffer.manager import ReplayBufferManager as ReplayBufferManager
+    from rlfast.data.buffer.mixed import MixedReplayBuffer as MixedReplayBuffer
     from rlfast.data.buffer.options.relabelling import Hindsight as Hindsight
     from rlfast.data.buffer.options.samplers import Prioritized as Prioritized
     from rlfast.data.buffer.options.samplers import Uniform as Uniform
@@ -55,6 +56,7 @@ __getattr__, __dir__ = lazy_names(
         "buffer.cached": ("CachedReplayBuffer",),
         "buffer.hindsight": ("HERReplayBuffer",),
         "buffer.manager": ("HERReplayBufferManager", "PrioritizedReplayBufferManager", "ReplayBufferManager"),
+        "buffer.mixed": ("MixedReplayBuffer",),
         "buffer.prioritized": ("PrioritizedReplayBuffer",),
         "buffer.shared.buffer": ("SharedReplayBuffer",),
         "buffer.shared.writer": ("SharedWriter",),

@@ -30,7 +30,7 @@ from rlfast.experiment.config import (
 )
 from rlfast.experiment.data import load_data, normalize_by_data
 from rlfast.experiment.declaration import Declaration, check_fit, check_stacks
-from rlfast.experiment.environments import make_envs, normalizing_obs, single_action_space
+from rlfast.experiment.environments import make_envs, normalizing_obs, scaling_rewards, single_action_space
 from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import RunningMeanStd
@@ -95,23 +95,61 @@ def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
 
 def _build_offline(config: OfflineConfig, made: ExitStack, declaration: Declaration) -> Parts:
     prepare_torch(config)
-    test_envs = made.enter_context(closing(make_envs(config, "test")))
-    obs_space, act_space = test_envs.single_observation_space, test_envs.action_space[0]
+    names = ("test", "train") if config.collects else ("test",)
+    envs = [made.enter_context(closing(make_envs(config, name))) for name in names]
+    obs_space, act_space = envs[0].single_observation_space, envs[0].action_space[0]
     data = _data(config, obs_space, act_space)
     if config.normalize_obs:
-        test_envs = normalizing_obs(config, test_envs, statistics=RunningMeanStd().state_dict())
+        scaled = [normalizing_obs(config, one, statistics=RunningMeanStd().state_dict()) for one in envs]
         if data is not None:
-            normalize_by_data(data, test_envs)
+            normalize_by_data(data, *scaled)
+        envs = [*scaled]
     policy = declaration.policy(config, obs_space, act_space)
+    if isinstance(config, OfflineRewardConfig) and config.collects:
+        test_envs, train_envs = envs
+        return _with_collecting(config, policy, test_envs, train_envs, data, declaration)
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     return Parts(
         policy=policy,
         train_collector=None,
-        test_collector=Collector(policy, test_envs),
+        test_collector=Collector(policy, envs[0]),
         trainer=partial(OfflineTrainer, batch_size=config.batch_size, buffer=data),
         declaration=declaration,
     )
+
+
+def _with_collecting(
+    config: OfflineRewardConfig,
+    policy: Any,
+    test_envs: BaseVectorEnv,
+    train_envs: BaseVectorEnv,
+    data: ReplayBuffer | None,
+    declaration: Declaration,
+) -> Parts:
+    """Returns the parts of a run of an offline algorithm that also collects."""
+    if (noise := config.explorer()) is not None:
+        policy.set_exp_noise(noise)
+    policy.seed(stream_seed(config.seed, "policy"))
+    policy.to(config.device)
+    seed = stream_seed(config.seed, "replay")
+    collector = Collector(
+        policy,
+        scaling_rewards(train_envs, config.reward_scale),
+        VectorReplayBuffer(config.buffer_size, 1, stack_num=1 if data is None else data.stack_num, seed=seed),
+        exploration_noise=True,
+    )
+    trainer = partial(
+        OffpolicyTrainer,
+        batch_size=config.batch_size,
+        step_per_collect=1,
+        update_per_step=config.updates_per_step,
+        start_timesteps=config.start_steps,
+        start_random=False,
+        buffer=data,
+        data_share=config.data_share,
+    )
+    return parts_of(config, policy, collector, Collector(policy, test_envs), trainer, declaration)
 
 
 def explore_in_tests(config: RunConfig, policy: Any) -> bool:
@@ -150,7 +188,7 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())
-    return parts_of(config, policy, train_collector, test_collector, trainer_of(config), declaration)
+    return parts_of(config, policy, train_collector, test_collector, trainer_of(config, data), declaration)
 
 
 def parts_of(
@@ -241,10 +279,11 @@ def _buffer(config: RunConfig, options: dict[str, Any]) -> ReplayBuffer:
     return VectorReplayBuffer(config.buffer_size, config.num_envs, **given)
 
 
-def trainer_of(config: RunConfig) -> Callable[..., BaseTrainer]:
+def trainer_of(config: RunConfig, data: ReplayBuffer | None = None) -> Callable[..., BaseTrainer]:
     """Returns a function that makes the trainer from the arguments that all trainers share.
 
     :param config: the settings of the run, on- or off-policy.
+    :param data: what off-policy runs learn from beside what they collect; None for nothing.
     """
     given: dict[str, Any] = {"batch_size": config.batch_size, "step_per_collect": config.collect_steps}
     if isinstance(config, OnPolicyConfig):
@@ -252,6 +291,8 @@ def trainer_of(config: RunConfig) -> Callable[..., BaseTrainer]:
     if isinstance(config, OffPolicyConfig):
         given |= {"update_per_step": config.updates_per_step, "start_timesteps": config.start_steps}
         given["start_random"] = config.start_random
+        if data is not None:
+            given |= {"buffer": data, "data_share": getattr(config, "data_share", 0.5)}
         return partial(OffpolicyTrainer, **given)
     raise TypeError(f"{type(config).__qualname__} must be an OnPolicyConfig or an OffPolicyConfig")
 

@@ -207,6 +207,17 @@ def load_policy(folder: Path | str, policy: BasePolicy) -> dict[str, Any]:
     return {name: head[name] for name in _COUNTERS}
 
 
+def copy_policy(source: Path, target: Path) -> None:
+    """Copies a checkpoint without its buffers, from which :func:`load_policy` restores the policy.
+
+    :param source: the folder of the checkpoint.
+    :param target: the new folder.
+    :raises OSError: if there is no checkpoint, or it cannot be copied.
+    """
+    folder, _ = _open(source)
+    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.snapshot"))
+
+
 def load_wrappers(folder: Path | str) -> list[dict[str, Any]]:
     """Returns the states of the wrappers of test environments, such as statistics of observations, outermost first.
 

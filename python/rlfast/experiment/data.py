@@ -56,7 +56,7 @@ def _check(what: str, source: str, rows: object, space: gym.Space[Any]) -> None:
         raise ValueError(f"{what} in {source} are of shape {[*shape[1:]]}, those of the environment are {space}")
 
 
-def normalize_by_data(buffer: ReplayBuffer, envs: VectorEnvNormObs) -> None:
+def normalize_by_data(buffer: ReplayBuffer, *envs: VectorEnvNormObs) -> None:
     """Scales observations of the data, and those of environments likewise, to mean 0 and variance 1 of the data.
 
     :param buffer: the data, which is changed.
@@ -69,7 +69,8 @@ def normalize_by_data(buffer: ReplayBuffer, envs: VectorEnvNormObs) -> None:
     if obs.dtype.kind != "f":
         raise ValueError(f"observations of the data are {obs.dtype}, and scaled ones are not: set normalize_obs=False")
     statistics.update(obs)
-    envs.set_obs_rms(statistics)
+    for one in envs:
+        one.set_obs_rms(statistics)
     columns = buffer._meta  # noqa: SLF001 (two columns that are stored as one)
     columns.obs, columns.obs_next = (statistics.norm(one).astype(one.dtype) for one in (obs, obs_next))
 

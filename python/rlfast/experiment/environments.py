@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
+import numpy as np
 
 from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
 from rlfast.env.atari import AtariEnv, make_atari_vec
@@ -221,6 +222,19 @@ def normalized(
     if config.normalize_reward:
         train_envs = VectorEnvNormReward(train_envs, config.gamma)  # or discount_factor, as the policy calls it
     return train_envs, test_envs
+
+
+def scaling_rewards(envs: BaseVectorEnv, scale: float) -> BaseVectorEnv:
+    """Returns environments whose rewards are multiplied by a number; the returns in statistics stay as they are.
+
+    :param envs: the environments.
+    :param scale: the number, above 0; 1 returns the environments themselves.
+    """
+    if scale == 1:
+        return envs
+    wrapped = VectorEnvNormReward(envs, update_return_rms=False, clip_max=None, epsilon=0.0)
+    wrapped.return_rms.var = np.array(scale**-2.0)
+    return wrapped
 
 
 def normalizing_obs(

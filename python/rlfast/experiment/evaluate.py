@@ -215,7 +215,8 @@ def minimal_config(config: Any) -> Any:
     config = replace(config, ray=None, collectors=1, shards=1, learners=1)
     if hasattr(config, "data"):
         config = replace(config, data=None)
-    return replace(config, buffer_size=1, storage="ram") if hasattr(config, "buffer_size") else config
+    least = {"buffer_size": 1, "storage": "ram"}
+    return replace(config, **{name: value for name, value in least.items() if hasattr(config, name)})
 
 
 def _film(agent: Agent, seed: int, folder: Path) -> None:

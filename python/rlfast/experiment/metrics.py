@@ -41,6 +41,7 @@ UPDATES = {
     "clip_loss": "PPO: the clipped surrogate loss of the actor.",
     "approx_kl": "PPO: how far the policy has moved from the one that acted, an estimate of the KL divergence.",
     "clip_fraction": "PPO: the share of rows whose ratio of probabilities is beyond `eps_clip`.",
+    "gradient_steps": "PPO with target_kl: the number of gradient steps on the roll-out.",
     "explained_variance": "PPO: the share of the variance of returns that the critic explains, before the update.",
     "alpha": "SAC and its variants: the temperature, the weight of the entropy.",
     "alpha_loss": "The loss of the temperature, where it is learned.",

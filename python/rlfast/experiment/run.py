@@ -17,8 +17,8 @@ import gymnasium as gym
 from rlfast.data.buffer.store.columns import PACKED
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.build import build, on_this_machine
-from rlfast.experiment.checkpoint import load_checkpoint, read_test
-from rlfast.experiment.config import DataConfig, RunWarning
+from rlfast.experiment.checkpoint import copy_policy, load_checkpoint, load_policy, read_test
+from rlfast.experiment.config import DataConfig, OfflineRewardConfig, RunWarning
 from rlfast.experiment.config.outside import check_cluster, check_outside, remember
 from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
@@ -28,6 +28,8 @@ from rlfast.experiment.run_dir import (
     BEST,
     CHECKPOINT,
     ERROR_LOG,
+    PRETRAINED,
+    beside,
     check_files,
     check_writable,
     make_run_dir,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
     from rlfast.trainer import BaseTrainer
 
-__all__ = ["ConfigError", "RunResult", "resume", "train"]
+__all__ = ["ConfigError", "RunResult", "go_online", "resume", "train"]
 
 _CANNOT_RUN = (ValueError, gym.error.Error, ImportError, OSError)
 
@@ -60,6 +62,7 @@ def train(
     config: RunConfig,
     declaration: Declaration | None = None,
     *,
+    pretrained: Path | None = None,
     make_parts: Callable[[RunConfig, Declaration], Parts] = build,
 ) -> RunResult:
     """Trains a policy, and writes logs, checkpoints and the learning curve to the folder of the run.
@@ -69,6 +72,7 @@ def train(
 
     :param config: the settings of the run.
     :param declaration: makes what the settings do not say. Default: they say all.
+    :param pretrained: the checkpoint of another run of the algorithm, whose policy this run begins with. It is copied.
     :param make_parts: makes the parts of the run.
     :return: the result.
     :raises ConfigError: if the settings cannot be run; nothing was started then.
@@ -83,10 +87,14 @@ def train(
             parts = make_parts(config, declaration)
             made.callback(parts.close)
             declaration.prepare(parts)
+            if pretrained is not None:
+                load_policy(pretrained, parts.policy)
             run_dir = make_run_dir(config, algorithm.name)
             config = replace(config, run_dir=run_dir)
             write_config(run_dir, config, algorithm.name, declaration.beyond)
             declaration.save(run_dir)
+            if pretrained is not None:
+                copy_policy(pretrained, run_dir / PRETRAINED)
             remember(config)
             made.pop_all()
     except _CANNOT_RUN as error:
@@ -154,6 +162,49 @@ def resume(
     return _run_and_close(here, run_dir, parts, checkpoint=run_dir / CHECKPOINT if saved else None, written=config)
 
 
+def go_online(
+    offline_run: str | os.PathLike[str],
+    *,
+    allow_import: bool = False,
+    make_parts: Callable[[RunConfig, Declaration], Parts] = build,
+    **changes: Any,
+) -> RunResult:
+    """Begins a run that continues an offline run in the environment: it has the policy of its checkpoint, collects, and
+    learns from the data and from what it collects.
+
+    It has a folder of its own, and is resumed as any other; the offline run stays as it is.
+
+    :param offline_run: the folder of the offline run.
+    :param allow_import: see :func:`resume`.
+    :param make_parts: makes the parts of the run.
+    :param changes: settings that differ from those of the offline run: ``online_steps`` and others. Default of
+        ``run_dir``: the folder of the offline run with ``-online`` after it, and a number if that exists.
+    :return: the result.
+    :raises ConfigError: if there is no such run, it did not learn from data alone, or the changes are not possible;
+        nothing was started then.
+    """
+    run_dir = Path(offline_run)
+    try:
+        before = read_config(run_dir)
+        if before.collects or not isinstance(before, OfflineRewardConfig):
+            raise ValueError(
+                f"--online-steps continues a run that learned from data and its rewards alone, and {run_dir} is of "
+                f"{algorithm_of(before).title}{' that collects' * before.collects}: leave it out"
+            )
+        if "data" in changes and before.normalize_obs:
+            raise ValueError(
+                "--normalize-obs scales by statistics of the data that the run learned from: leave out --data"
+            )
+        if beyond := read_beyond(run_dir):
+            raise ValueError(f"{run_dir} was declared by Python objects ({'; '.join(beyond)}): continue it in a script")
+        config = replace(before, **{"run_dir": beside(run_dir, "online")} | changes)
+        check_outside(run_dir, config, allow=allow_import, asked=changes)
+        config = on_this_machine(config, changes.get("device"))
+    except (*_CANNOT_RUN, TypeError) as error:
+        raise ConfigError(str(error)) from error
+    return train(config, pretrained=run_dir / CHECKPOINT, make_parts=make_parts)
+
+
 def _run_and_close(
     config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None, written: RunConfig | None = None
 ) -> RunResult:
@@ -186,6 +237,8 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
             path.unlink(missing_ok=True)
         shutil.rmtree(run_dir / BEST, ignore_errors=True)
+        if (run_dir / PRETRAINED).exists():
+            load_policy(run_dir / PRETRAINED, parts.policy)
     (run_dir / ERROR_LOG).unlink(missing_ok=True)  # of an earlier part of the run
     declaration = parts.declaration
     logger = make_loggers(run_dir, config, declaration)

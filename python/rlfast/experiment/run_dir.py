@@ -39,6 +39,9 @@ CHECKPOINT = "checkpoint"
 BEST = "best"
 """Name of the folder of the policy with the best test, in the run's folder."""
 
+PRETRAINED = "pretrained"
+"""Name of the folder of the checkpoint whose policy a run began with, in the run's folder."""
+
 ERROR_LOG = "error.log"
 """Name of the file with the traceback of an error that ended the run, in the run's folder."""
 
@@ -78,6 +81,18 @@ def make_run_dir(config: RunConfig, algorithm: str) -> Path:
             continue
         return run_dir
     raise AssertionError("count() does not end")
+
+
+def beside(run_dir: Path, word: str) -> Path:
+    """Returns a folder that does not exist, beside that of a run: its name with a word after it, and a number if that
+    exists.
+
+    :param run_dir: the folder of the run.
+    :param word: the word.
+    """
+    folder = run_dir.resolve()
+    names = (f"{folder.name}-{word}{'' if number == 1 else f'-{number}'}" for number in count(1))
+    return next(run_dir.parent / name for name in names if not folder.with_name(name).exists())
 
 
 def _make_folder(folder: Path, *, exist_ok: bool) -> None:

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.checkpoint import read_test, save_checkpoint, save_policy
-from rlfast.experiment.config import OfflineConfig, OnPolicyConfig, RunWarning
+from rlfast.experiment.config import OnPolicyConfig, RunWarning
 from rlfast.experiment.report.result import place, scored_task
 from rlfast.experiment.report.scores import ScoringLoggers
 from rlfast.experiment.run_dir import BEST, CHECKPOINT
@@ -116,7 +116,7 @@ def make_trainer(
     declared = parts.declaration.trainer_options(parts, logger) | options
     given: dict[str, Any] = {
         "policy": parts.policy,
-        "max_epoch": config.max_steps,  # never reached, as an epoch has at least one step
+        "max_epoch": config.steps,  # never reached, as an epoch has at least one step
         "train_collector": parts.train_collector,
         "test_collector": parts.test_collector,
         "step_per_epoch": config.eval_interval,
@@ -127,7 +127,7 @@ def make_trainer(
         "logger": logger,
         "verbose": False,
         "show_progress": config.progress,
-        "max_step": config.max_steps * (config.batch_size if isinstance(config, OfflineConfig) else 1),  # rows
+        "max_step": config.steps * (1 if config.collects else config.batch_size),  # rows
         "test_in_train": False,  # tests run at their intervals only, not after a good training episode
         "prefetch": config.device != "cpu" and not isinstance(config, OnPolicyConfig),
     }

@@ -324,14 +324,33 @@ class RolloutLearner(BasePolicy):
 
         :return: a summary of each loss.
         """
+        return summaries_of(self.losses_of_passes(batch, batch_size, repeat))
+
+    def losses_of_passes(
+        self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int
+    ) -> list[Mapping[str, torch.Tensor]]:
+        """Pass over a roll-out; see :meth:`learn`.
+
+        :return: the losses of each gradient step, at least one.
+        """
         check_passes(batch_size, repeat)
         rollout = self._as_tensors(batch)
         losses: list[Mapping[str, torch.Tensor]] = []
         for step in range(repeat):
             if step and self._buffer is not None and self._indices is not None:
                 rollout = self._as_tensors(self._compute_returns(rollout, self._buffer, self._indices))
-            losses += [self._step(minibatch) for minibatch in self._minibatches(rollout, batch_size)]
-        return summaries_of(losses)
+            for minibatch in self._minibatches(rollout, batch_size):
+                if losses and self.is_finished(minibatch):
+                    return losses
+                losses.append(self._step(minibatch))
+        return losses
+
+    def is_finished(self, batch: Minibatch) -> bool:
+        """Return whether the passes over the roll-out end before the gradient step on a minibatch; False by default.
+
+        :param batch: the minibatch, which is not the first one.
+        """
+        return False
 
     def _step(self, minibatch: Minibatch) -> Mapping[str, torch.Tensor]:
         with shared_features():

@@ -29,7 +29,7 @@ _ENDLESS = frozenset({"max_epoch", "step_per_epoch"})
 _ROUNDED = {"max_epoch": math.floor, "step_per_epoch": math.ceil, "step_per_collect": math.ceil, "max_step": math.ceil}
 
 
-_USUAL = {"repeat_per_collect": None, "update_per_step": 1.0, "prefetch": False}
+_USUAL = {"repeat_per_collect": None, "update_per_step": 1.0, "prefetch": False, "data_share": 0.5}
 
 
 class Schedule:

@@ -49,6 +49,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     buffer: ReplayBuffer | None
     test_in_train: bool
     prefetch: bool
+    data_share: float
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         start_random: bool = True,
         max_step: int | None = None,
         prefetch: bool = False,
+        data_share: float = 0.5,
     ) -> None:
         """Checks the arguments. Nothing is collected before training begins.
 
@@ -89,7 +91,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :param batch_size: rows in a gradient step; None for the whole buffer.
         :param train_collector: collects the transitions for training.
         :param test_collector: plays the episodes of tests; None for no tests.
-        :param buffer: a buffer to train from without collecting; ``policy.process_buffer`` is called with it once.
+        :param buffer: a buffer to train from without collecting; in off-policy training, data that a part of each batch
+            is drawn from. ``policy.process_buffer`` is called with it once.
         :param step_per_epoch: environment steps in an epoch, rounded up to whole collects; without a
             ``train_collector``, gradient steps.
         :param repeat_per_collect: passes over the collected rows, in on-policy training.
@@ -123,6 +126,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :param prefetch: whether a thread draws the next sample during an update. The samples are tensors on the
             policy's device, moved in one transfer, for CUDA from page-locked memory. The results are the same; see
             :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. Not for on-policy training.
+        :param data_share: the share of ``buffer`` in each batch of off-policy training, in [0, 1]; see
+            :class:`~rlfast.data.MixedReplayBuffer`.
         :raises TypeError: an argument is of a wrong type.
         :raises ValueError: arguments contradict each other, or one is missing.
         """

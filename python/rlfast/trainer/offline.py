@@ -20,7 +20,7 @@ class OfflineTrainer(BaseTrainer):
         ``train_collector``, and both or none of ``step_per_collect`` and ``episode_per_collect`` are given.
     """
 
-    ignored = ("repeat_per_collect", "update_per_step")
+    ignored = ("repeat_per_collect", "update_per_step", "data_share")
 
     def _check(self) -> None:
         super()._check()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
+from rlfast.data import MixedReplayBuffer, ReplayBuffer
 from rlfast.data.stats import CollectStatsBase
 from rlfast.policy import TrainingStats
 from rlfast.trainer._parts import check_learning
@@ -19,10 +21,12 @@ class OffpolicyTrainer(BaseTrainer):
 
     Each gradient step takes a new sample from the buffer. The arguments are those of :class:`BaseTrainer`. After a
     collect, the number of gradient steps is rounded down; the remainder is carried over to the next collect, so that
-    the ratio holds over the whole run.
+    the ratio holds over the whole run. With a ``buffer`` beside that of the collector, a part of each sample is drawn
+    from it; see :class:`~rlfast.data.MixedReplayBuffer`.
 
     :raises ValueError: the policy learns from roll-outs, there is no ``train_collector``, both or none of
-        ``step_per_collect`` and ``episode_per_collect`` are given, or ``update_per_step`` is not positive.
+        ``step_per_collect`` and ``episode_per_collect`` are given, or ``update_per_step`` is not positive;
+        or ``buffer`` cannot be mixed with that of the ``train_collector``.
 
     >>> import gymnasium as gym
     >>> from rlfast.data import Collector, VectorReplayBuffer
@@ -49,6 +53,7 @@ class OffpolicyTrainer(BaseTrainer):
     """
 
     ignored = ("repeat_per_collect",)
+    _mixed: MixedReplayBuffer | None = None
 
     def _check(self) -> None:
         super()._check()
@@ -58,6 +63,17 @@ class OffpolicyTrainer(BaseTrainer):
         self.check_portion()
         if self.update_per_step <= 0:
             raise ValueError(f"update_per_step must be positive, or nothing is learned, got {self.update_per_step}")
+        self._replay()  # raises if the buffers cannot be mixed
+
+    def _replay(self) -> ReplayBuffer:
+        """Returns what updates sample from: the collector's buffer, or with ``buffer`` the two mixed."""
+        assert self.train_collector is not None  # noqa: S101 (checked at construction)
+        collected, given = self.train_collector.buffer, self.buffer
+        if given is None or given is collected:
+            return collected
+        if self._mixed is None or (self._mixed.collected, self._mixed.data) != (collected, given):
+            self._mixed = MixedReplayBuffer(collected, given, data_share=self.data_share)
+        return cast("ReplayBuffer", self._mixed)
 
     def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:
         """Makes ``update_per_step * n_collected_steps`` gradient steps.
@@ -65,8 +81,7 @@ class OffpolicyTrainer(BaseTrainer):
         :param collect_stats: the statistics of the collect.
         :return: the averaged statistics of the updates; None if there was none to make.
         """
-        assert self.train_collector is not None  # noqa: S101 (checked at construction)
         debt = self._update_debt + self.update_per_step * collect_stats.n_collected_steps
         times = math.floor(debt + _ROUNDING)
         self._update_debt = debt - times
-        return self._sample_and_update(self.train_collector.buffer, times) if times else None
+        return self._sample_and_update(self._replay(), times) if times else None

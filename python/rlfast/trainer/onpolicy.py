@@ -30,7 +30,7 @@ class OnpolicyTrainer(BaseTrainer):
         buffer has no room for ``step_per_collect`` steps.
     """
 
-    ignored = ("update_per_step", "prefetch")
+    ignored = ("update_per_step", "prefetch", "data_share")
 
     def _check(self) -> None:
         super()._check()
@@ -78,4 +78,5 @@ class OnpolicyTrainer(BaseTrainer):
             sample_size=0, buffer=buffer, batch_size=self.batch_size, repeat=self.repeat_per_collect
         )
         self.train_collector.reset_buffer(keep_statistics=True)
-        return self._record([update], gradient_steps=self.repeat_per_collect * batches)
+        made = getattr(update, "gradient_steps", None)  # of a policy that may end its passes early
+        return self._record([update], gradient_steps=self.repeat_per_collect * batches if made is None else int(made))

@@ -35,6 +35,14 @@ def test_redq(policy_of, short):
         short("redq", subset_size=11)
 
 
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_rlpd(policy_of, layer_norm):
+    policy = policy_of("rlpd", ensemble_size=7, subset_size=3, backup_entropy=False, layer_norm=layer_norm)
+    assert (policy.ensemble_size, policy.subset_size, policy.backup_entropy) == (7, 3, False)
+    assert shapes(policy.critic) == [(7, 4, 8), (7, 8, 1)]
+    assert shapes(policy.critic, EnsembleLayerNorm) == [(7, 1, 8)] * layer_norm
+
+
 def test_tqc(policy_of, short):
     policy = policy_of("tqc", ensemble_size=3, num_quantiles=7, top_quantiles_to_drop_per_net=4)
     assert shapes(policy.critic) == [(3, 4, 8), (3, 8, 7)]

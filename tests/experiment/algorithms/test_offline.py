@@ -16,7 +16,7 @@ from rlfast.experiment.build import build
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
-from rlfast.trainer import OfflineTrainer, OnpolicyTrainer
+from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 
 CONTINUOUS = ("il", "td3-bc", "rebrac", "iql", "cql", "bcq")
 DISCRETE = ("discrete-bcq", "discrete-cql", "discrete-crr")
@@ -44,6 +44,19 @@ def discrete_rows():
     return buffer
 
 
+def stopped_at(steps, trainer, counter, monkeypatch):
+    """Make trainers stop once, at a number of steps."""
+    update = trainer.policy_update_fn
+
+    def stopping(self, *args):
+        told = update(self, *args)
+        if getattr(self, counter) == steps:
+            self.stop()
+        return told
+
+    monkeypatch.setattr(trainer, "policy_update_fn", stopping)
+
+
 @pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
 def test_a_resumed_run_equals_an_uninterrupted_one(tiny, name, tmp_path, monkeypatch):
     config = tiny(name)
@@ -51,16 +64,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tiny, name, tmp_path, monkeyp
     assert (straight.info.gradient_step, straight.env_step) == (16, 128)
     assert straight.info.train_step == 0  # nothing was collected
     assert "environment steps" not in straight.summary()
-    update = OfflineTrainer.policy_update_fn
-
-    def stopping(self, *args):
-        told = update(self, *args)
-        if self.gradient_step == 11:
-            self.stop()
-        return told
-
     with monkeypatch.context() as patch:
-        patch.setattr(OfflineTrainer, "policy_update_fn", stopping)
+        stopped_at(11, OfflineTrainer, "gradient_step", patch)
         assert train(replace(config, run_dir=tmp_path / "stopped")).info.gradient_step == 11
     torch.manual_seed(5)
     assert resume(tmp_path / "stopped").info.gradient_step == 16
@@ -128,22 +133,59 @@ def test_a_resumed_run_of_gail_equals_an_uninterrupted_one(tiny, tmp_path, monke
     config = replace(tiny("gail"), max_steps=128, collect_steps=32, num_envs=2, eval_interval=64)
     straight = train(replace(config, run_dir=tmp_path / "straight"))
     assert straight.env_step == 128
-    update = OnpolicyTrainer.policy_update_fn
-
-    def stopping(self, *args):
-        told = update(self, *args)
-        if self.env_step == 96:  # between two tests
-            self.stop()
-        return told
-
     with monkeypatch.context() as patch:
-        patch.setattr(OnpolicyTrainer, "policy_update_fn", stopping)
+        stopped_at(96, OnpolicyTrainer, "env_step", patch)  # between two tests
         assert train(replace(config, run_dir=tmp_path / "stopped")).env_step == 96
     torch.manual_seed(5)
     resumed = resume(tmp_path / "stopped")
     assert resumed.env_step == 128
     assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
     assert resumed.test.returns.tolist() == straight.test.returns.tolist()
+
+
+RLPD = {"max_steps": 64, "start_steps": 16, "buffer_size": 40, "updates_per_step": 0.5, "actor_delay": 2}
+
+
+@pytest.mark.parametrize("changes", [{}, {"estimation_step": 3, "num_envs": 2, "collect_steps": 2}])
+def test_a_resumed_run_of_rlpd_equals_an_uninterrupted_one(tiny, tmp_path, monkeypatch, changes):
+    config = tiny("rlpd", **RLPD, **changes)
+    straight = train(replace(config, run_dir=tmp_path / "straight"))
+    assert (straight.env_step, straight.info.gradient_step) == (64, 24)
+    with monkeypatch.context() as patch:
+        stopped_at(50, OffpolicyTrainer, "env_step", patch)
+        assert train(replace(config, run_dir=tmp_path / "stopped")).env_step == 50
+    torch.manual_seed(5)
+    assert resume(tmp_path / "stopped").env_step == 64
+    assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
+    other = train(replace(config, run_dir=tmp_path / "other", data_share=0.25))
+    assert parameter_hash(other.run_dir) != parameter_hash(straight.run_dir)
+
+
+def test_rlpd_draws_half_of_a_batch_from_the_data(tiny):
+    parts = build(tiny("rlpd", **RLPD))
+    trainer = parts.trainer(policy=parts.policy, max_epoch=1, step_per_epoch=9, train_collector=parts.train_collector)
+    parts.train_collector.collect(n_step=4, random=True, reset_before_collect=True)
+    own = parts.train_collector.buffer
+    assert len(trainer.buffer) == 60
+    batch, indices = trainer._replay().sample(8)
+    assert (indices < own.maxsize).sum() == 4
+    assert np.array_equal(batch.obs[4:], trainer.buffer[indices[4:] - own.maxsize].obs)
+
+
+@pytest.mark.parametrize("name", ["normalize_obs", "normalize_reward", "recurrent"])
+def test_rlpd_takes_no_setting_that_data_cannot_have(tiny, name):
+    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be one of False, got True"):
+        tiny("rlpd", **{name: True})
+
+
+def test_rlpd_needs_data(tiny):
+    with pytest.raises(ConfigError, match="--data is needed: RLPD learns from a buffer's file or a dataset"):
+        train(tiny("rlpd", data=None))
+
+
+def test_the_temperature_of_rlpd(tiny):
+    assert build(tiny("rlpd")).policy.target_entropy == -0.5
+    assert build(tiny("rlpd", target_entropy=-3.0)).policy.target_entropy == -3.0
 
 
 def test_observations_are_scaled_in_tests_and_in_evaluation_as_the_data_were(tiny, tmp_path):

@@ -78,11 +78,23 @@ def test_only_rows_that_are_there_have_returns():
     assert first.calibration_returns.tolist() == [2.0, 2.0]
     assert first.calibration_returns.dtype == np.float32
     add(5.0)
-    with pytest.raises(ValueError, match="calibrated=False for rows that are collected later"):
-        policy.process_fn(buffer[[0, 4]], buffer, np.array([0, 4]))
+    later = policy.process_fn(buffer[[0, 4]], buffer, np.array([0, 4]))
+    assert later.calibration_returns.tolist() == [2.0, -np.inf]  # of a running episode
+    add(2.0)
+    later = policy.process_fn(buffer[[4, 0, 5]], buffer, np.array([4, 0, 5]))
+    assert later.calibration_returns.tolist() == [5.0 + 0.5 * 2.0, 2.0, 2.0]
     policy.process_buffer(buffer)
     rows = policy.process_fn(buffer[[2, 3, 4]], buffer, np.array([2, 3, 4]))
-    assert rows.calibration_returns.tolist() == [3 + 0.5 * (4 + 0.5 * 5), 4 + 0.5 * 5, 5.0]
+    assert rows.calibration_returns.tolist() == [3 + 0.5 * (4 + 0.5 * 6), 4 + 0.5 * 6, 6.0]
+
+
+def test_values_in_a_running_episode_have_no_bound():
+    policy = make(calibrated=True)
+    act = torch.zeros(2, 1)
+    bounded = policy.calc_pi_values(act, act, torch.zeros(2, 1), lowest_N=torch.tensor([100.0, -math.inf]))[0]
+    free = policy.calc_pi_values(act, act, torch.zeros(2, 1))[0]
+    assert bounded[1] == free[1]
+    assert bounded[0] > free[0] + 50
 
 
 def test_returns_of_ones_own_are_taken():

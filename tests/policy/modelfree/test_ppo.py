@@ -11,6 +11,7 @@ from torch import nn
 from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
 from rlfast.functional import gae
 from rlfast.policy import PPOPolicy
+from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.rollout import Minibatch
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic
@@ -52,6 +53,7 @@ class TestConstruction:
             ({"eps_clip": -0.1}, "eps_clip must not be negative"),
             ({"dual_clip": 1.0}, "dual_clip must be above 1"),
             ({"max_grad_norm": -1.0}, "max_grad_norm must not be negative, or None, got"),
+            ({"target_kl": 0.0}, "target_kl must be above 0, or None, got"),
             ({"max_batchsize": 0}, "max_batchsize must be at least 1"),
             ({"gae_lambda": 1.1}, "gae_lambda must be within 0 and 1"),
         ],
@@ -360,6 +362,55 @@ def test_how_far_the_policy_moves_is_measured():
     assert stats.approx_kl.max > 0
     assert stats.clip_fraction.min == 0
     assert {*stats.get_loss_stats_dict()} == {"loss", "clip_loss", "vf_loss", "ent_loss"}
+
+
+@pytest.mark.parametrize(("head", "compiled"), [*((head, False) for head in HEADS), ("categorical", True)])
+def test_passes_end_where_the_policy_has_moved_too_far(head, compiled, monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
+
+    def learned(repeat=3, **options):
+        policy = make_ppo(head, compile=compiled, **options)
+        buffer = rollout(policy)
+        steps = []
+        step = policy._step
+        policy._step = lambda minibatch: steps.append((step(minibatch), weights(policy))) or steps[-1][0]
+        batch, indices = buffer.sample(0)
+        stats = policy.learn(policy.process_fn(batch, buffer, indices), batch_size=20, repeat=repeat)
+        return stats, steps, policy
+
+    everything, steps, _ = learned()
+    assert len(steps) == 3 * 4
+    assert everything.gradient_steps is None
+    changes = [losses["approx_kl"].item() for losses, _ in steps]  # before each step
+    for last in (5,) if compiled else (5, 9):  # within the second pass, and in the third
+        threshold = max(changes[:last])
+        end = next((number for number, change in enumerate(changes) if change > threshold * (1 + 1e-6)), 12)
+        stats, made, policy = learned(target_kl=threshold / 1.5)
+        assert stats.gradient_steps == len(made) == end
+        assert end > last - 1
+        torch.testing.assert_close(weights(policy), steps[end - 1][1], rtol=1e-5, atol=1e-6)
+        assert stats.approx_kl.max <= threshold * (1 + 1e-5)
+
+
+def test_at_least_one_step_and_at_most_all_are_made():
+    for target_kl, steps in ((1e-9, 1), (1e9, 12)):
+        policy = make_ppo(target_kl=target_kl)
+        assert policy.update(0, rollout(policy), batch_size=20, repeat=3).gradient_steps == steps
+
+
+def test_one_and_a_half_of_the_target_is_the_limit():
+    """By hand: a policy of two actions, whose probabilities move from 1/2 to those of a given ratio."""
+    policy = make_ppo(actor=Table([[0.0, 0.0]] * 3), critic=Table([[0.0]] * 3), action_space=Discrete(2), target_kl=1.0)
+    ratio = np.array([0.4, 1.6])
+    with torch.no_grad():
+        policy.actor.values[:] = torch.tensor(np.log(ratio / 2))
+    batch = Minibatch(obs=np.array([0, 1]), act=torch.tensor([0, 1]), logp_old=torch.tensor([0.5, 0.5]).log())
+    change = ((ratio - 1) - np.log(ratio)).mean()
+    for factor, over in ((1.49, False), (1.51, True)):
+        policy.target_kl = change / factor
+        assert policy.is_finished(batch) == over
+    policy.target_kl = None
+    assert policy.is_finished(batch) is False
 
 
 def filled_for_ppo():

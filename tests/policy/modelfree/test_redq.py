@@ -16,7 +16,7 @@ from continuous import (
     transitions,
     weights,
 )
-from rlfast.data import Batch
+from rlfast.data import Batch, MixedReplayBuffer, ReplayBuffer
 from rlfast.policy.modelfree.redq import REDQTrainingStats
 
 make_redq = partial(make_policy, "redq", lr=1e-2)
@@ -45,13 +45,14 @@ def test_critics_are_drawn_for_the_device_of_the_actor():
 class TestNextValue:
     @pytest.mark.pitfall("F5")
     @pytest.mark.parametrize("members", [[0, 1], [1, 0], [1, 2]])
+    @pytest.mark.parametrize("entropy", [True, False])
     @pytest.mark.parametrize(("mode", "of"), [("min", min), ("mean", lambda values: sum(values) / len(values))])
-    def test_of_the_chosen_critics_of_the_target_network(self, members, mode, of):
-        policy = by_hand(target_mode=mode)
+    def test_of_the_chosen_critics_of_the_target_network(self, members, mode, of, entropy):
+        policy = by_hand(target_mode=mode, backup_entropy=entropy)
         with torch.no_grad():
             policy.critic.slope.fill_(-100.0)
         value = policy.next_value(torch.zeros(2, 1), None, torch.full((2, 1), 0.5), torch.tensor(members))
-        wanted = of([VALUES[i] for i in members]) - 0.5 * LOG_PROB
+        wanted = of([VALUES[i] for i in members]) - entropy * 0.5 * LOG_PROB
         assert value.tolist() == pytest.approx([wanted, wanted], abs=1e-5)
 
     def test_critics_are_drawn_without_replacement_from_the_policys_seed(self):
@@ -117,3 +118,40 @@ class TestLearn:
         told = [policy.update(4, buffer).actor_loss for _ in range(20)]
         assert told[:19] == [0.0] * 19
         assert told[19] != 0.0
+
+
+def buffer_of(rew, terminated):
+    buffer = ReplayBuffer(4, seed=0)
+    buffer.append(obs=[0.0], act=[0.5], rew=rew, terminated=terminated, truncated=False, obs_next=[0.0])
+    return buffer
+
+
+def test_a_whole_update_of_mixed_rows_by_hand():
+    policy = by_hand(backup_entropy=False, gamma=0.5)
+    policy.draw_noise = lambda rows: torch.full((rows, 1), 0.5)
+    policy.draw_next = lambda rows: (policy.draw_noise(rows), torch.tensor([0, 1]))
+    mixed = MixedReplayBuffer(buffer_of(rew=3.0, terminated=True), buffer_of(rew=1.0, terminated=False))
+    stats = policy.update(2, mixed)
+    assert isinstance(stats, REDQTrainingStats)
+    targets, values = [3.0, 1 + 0.5 * min(VALUES[:2])], [2.0, 1.5, -9.0]
+    errors = [[target - value for target in targets] for value in values]
+    assert stats.critic_loss == pytest.approx(sum(error**2 for row in errors for error in row) / 6)
+    offsets = [old + 2 * sum(row) / 6 for old, row in zip([1.0, 2.0, -9.0], errors, strict=True)]
+    assert policy.critic.offset.flatten().tolist() == pytest.approx(offsets, abs=1e-5)
+    slopes = [old + sum(row) / 6 for old, row in zip([2.0, -1.0, 0.0], errors, strict=True)]
+    mean = sum(slope * ACT + offset for slope, offset in zip(slopes, offsets, strict=True)) / 3
+    assert stats.actor_loss == pytest.approx(0.5 * LOG_PROB - mean, abs=1e-5)  # with the entropy all the same
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_returns_of_mixed_rows_are_those_of_each_buffer(n_step, compiled):
+    collected, data = transitions(), transitions()
+    policy = make_redq(estimation_step=n_step, compile=compiled, alpha=0.5)
+    policy.next_value = lambda obs_next, state, *_: torch.as_tensor(obs_next).sum(dim=1)
+    batch, indices = MixedReplayBuffer(collected, data).sample(8)
+    mixed = policy.process_fn(batch, MixedReplayBuffer(collected, data), indices)
+    rows = np.concatenate([indices[:4], indices[4:] - collected.maxsize])
+    alone = policy.process_fn(collected[rows], collected, rows)
+    for name in ("reward_sum", "discount", "obs_next") if compiled else ("returns",):
+        assert np.array_equal(mixed[name], alone[name]), name

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, settings
+from rlfast.experiment.config import OfflineDeterministicConfig, Presets, settings
 
 TITLE = "ReBRAC"
 SUMMARY = "revisited behaviour-regularized actor-critic, from data with continuous actions"
 
 
 @settings("ReBRACPolicy")
-class Config(OfflineControlConfig):
+class Config(OfflineDeterministicConfig):
     """Revisited behaviour-regularized actor-critic."""
 
 

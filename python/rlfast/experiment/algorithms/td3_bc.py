@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, settings
+from rlfast.experiment.config import OfflineDeterministicConfig, Presets, settings
 
 TITLE = "TD3+BC"
 SUMMARY = "TD3 with behavioural cloning, from data with continuous actions"
 
 
 @settings("TD3BCPolicy")
-class Config(OfflineControlConfig):
+class Config(OfflineDeterministicConfig):
     """TD3 with behavioural cloning."""
 
 

@@ -326,6 +326,16 @@ class RunConfig:
         """
 
     @property
+    def collects(self) -> bool:
+        """Whether the run collects transitions. If not, its steps are gradient steps, and its logs count rows."""
+        return True
+
+    @property
+    def steps(self) -> int:
+        """The number of environment steps, or of gradient steps of a run that does not collect."""
+        return self.max_steps
+
+    @property
     def policy_arguments(self) -> dict[str, Any]:
         """The arguments of the policy's constructor that are settings."""
         return {one.name: getattr(self, one.name) for one in self.policy_settings}
@@ -690,9 +700,9 @@ class OfflineConfig(DataConfig):
     save_buffer: bool = True
     """Whether checkpoints contain the data; without it, a resumed run draws other rows."""
     num_envs: Literal[1] = 1
-    """Always 1: nothing is collected."""
+    """Always 1: at most one environment is collected from."""
     collect_steps: Literal[1] = 1
-    """Always 1: nothing is collected."""
+    """Always 1: see num_envs."""
     recurrent: Literal[False] = False
     """Always False: data have no hidden states."""
     normalize_obs: bool = False
@@ -702,13 +712,43 @@ class OfflineConfig(DataConfig):
     lr_schedule: Literal["constant"] = "constant"
     """Always constant."""
 
+    @property
+    def collects(self) -> bool:
+        """Whether the run collects: not without ``online_steps``."""
+        return False
+
 
 @settings()
 class OfflineRewardConfig(OfflineConfig):
     """The settings of offline runs that learn from rewards."""
 
     reward_scale: PositiveFloat = 1.0
-    """Rewards of the data are multiplied by it; returns of tests are those of the environment."""
+    """Rewards that are learned from are multiplied by it; returns of tests are those of the environment."""
+    online_steps: NonNegativeInt = 0
+    """Number of environment steps of a run that also collects, in the place of max_steps. Default: it learns from data
+    alone. rlfast train --resume RUN_DIR --online-steps N begins such a run with the policy of an offline one."""
+    data_share: UnitFloat = 0.5
+    """Share of the data in each batch, with online_steps; the rest is drawn from the run's replay buffer."""
+    updates_per_step: PositiveFloat = 1.0
+    """Number of gradient steps for each environment step, with online_steps."""
+    start_steps: NonNegativeInt = 1_000
+    """Number of environment steps before the first update, by the policy, with online_steps."""
+    buffer_size: PositiveInt = 1_000_000
+    """Number of transitions in the replay buffer, with online_steps."""
+
+    @property
+    def collects(self) -> bool:
+        """Whether the run has ``online_steps``."""
+        return self.online_steps > 0
+
+    @property
+    def steps(self) -> int:
+        """The ``online_steps``, or without them ``max_steps``, the number of gradient steps."""
+        return self.online_steps or self.max_steps
+
+    def explorer(self) -> BaseNoise | None:
+        """Returns the noise that explores, with ``online_steps``; None for an actor that draws its actions."""
+        return None
 
 
 @settings()
@@ -723,6 +763,20 @@ class OfflineControlConfig(OfflineRewardConfig):
         """Makes the policy, with a deterministic actor and two critics."""
         actor = networks.deterministic_actor()
         return networks.policy(actor=actor, actor_optim=networks.optim(), **networks.two(networks.action_value))
+
+
+@settings()
+class OfflineDeterministicConfig(OfflineControlConfig):
+    """The settings of such runs with a deterministic actor."""
+
+    noise: NonNegativeFloat = 0.1
+    """Standard deviation of normal noise on collected actions, which reach from -1 to 1, with online_steps."""
+
+    def explorer(self) -> BaseNoise | None:
+        """Returns the noise that explores, with ``online_steps``."""
+        from rlfast.exploration import GaussianNoise
+
+        return GaussianNoise(sigma=self.noise)
 
 
 @settings()

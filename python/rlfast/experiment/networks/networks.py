@@ -394,21 +394,24 @@ class Networks:
         number: int,
         *,
         values: int = 1,
-        hidden_layer: LayerOf = EnsembleLinear,
+        hidden_layer: LayerOf | None = None,
         last_layer: LayerOf = EnsembleLinear,
     ) -> nn.Module:
         """Returns an ensemble for values of a continuous action, ``(obs, act) -> [number, B, values]``.
 
         :param number: number of members.
         :param values: number of outputs of each member, for distributional learning.
-        :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer.
+        :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer, which is
+            normalized with the setting ``layer_norm``, except in SimBa's blocks, which normalize.
         :param last_layer: makes the last layer, as ``hidden_layer``.
         :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
-        hidden, last = partial(hidden_layer, number), partial(last_layer, number)
+        is_simba = self._chosen("network", "mlp") == "simba"
+        usual = _normalized_layer if self._chosen("layer_norm") and not is_simba else EnsembleLinear
+        hidden, last = partial(hidden_layer or usual, number), partial(last_layer, number)
         options: dict[str, Any] = {"linear_layer": hidden, "hidden_sizes": self._critic_sizes()}
-        if self._chosen("network", "mlp") == "simba":
+        if is_simba:
             options["norm_layer"] = partial(EnsembleLayerNorm, number)
         return self._over_encoder(
             lambda size: continuous.Critic(
@@ -453,6 +456,10 @@ class Networks:
         """
         net = self._net(self._vector_size() + self.action_size, action_shape=self.action_size)
         return Perturbation(net, 1.0, phi=phi).to(self.config.device)
+
+
+def _normalized_layer(number: int, inputs: int, outputs: int) -> nn.Module:
+    return nn.Sequential(EnsembleLinear(number, inputs, outputs), EnsembleLayerNorm(number, outputs))
 
 
 def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.config import DataConfig, OfflineConfig
+from rlfast.experiment.config import DataConfig
 from rlfast.experiment.report.scores import described_score, task_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RunResult:
             "time": seconds,
             "run folder": str(self.run_dir),
         }
-        if isinstance(config, OfflineConfig):
+        if not config.collects:
             del lines["environment steps"]
         title = f"{algorithm_of(config).title} on {config.env}, seed {config.seed}" + (
             ", interrupted" if self.interrupted else ""
@@ -94,7 +94,7 @@ def place(config: RunConfig, env_step: int) -> str:
     :param config: the settings of the run.
     :param env_step: the number of steps in its logs.
     """
-    return f"gradient step {env_step // config.batch_size}" if isinstance(config, OfflineConfig) else f"step {env_step}"
+    return f"step {env_step}" if config.collects else f"gradient step {env_step // config.batch_size}"
 
 
 def scored_task(config: RunConfig) -> str | None:

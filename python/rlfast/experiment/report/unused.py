@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from rlfast.env.specs import is_atari
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.config import OffPolicyConfig, QLearningConfig, TemperatureConfig, flag
+from rlfast.experiment.config import OfflineRewardConfig, OffPolicyConfig, QLearningConfig, TemperatureConfig, flag
 from rlfast.utils.net.atari import NatureCNN
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ def unused_settings(config: RunConfig, policy: BasePolicy) -> Iterator[str]:
     for names, reason in _unread(config, policy):
         if idle := [flag(name) for name in names if name in given]:
             yield f"without effect: {', '.join(idle)} ({reason})"
-    if isinstance(config, OffPolicyConfig) and config.start_steps >= config.max_steps:
-        yield f"nothing is learned: --start-steps {config.start_steps} leave none of --max-steps {config.max_steps}"
+    total = "online_steps" if isinstance(config, OfflineRewardConfig) else "max_steps"
+    if config.collects and getattr(config, "start_steps", 0) >= config.steps:
+        yield f"nothing is learned: --start-steps {config.start_steps} leave none of {flag(total)} {config.steps}"
 
 
 def _unread(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -47,6 +48,9 @@ def _unread(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, 
         yield ("schedule_factor",), "no schedule is exponential"
     if isinstance(config, OffPolicyConfig) and config.start_steps == 0:
         yield ("start_random",), "there are no --start-steps"
+    if isinstance(config, OfflineRewardConfig) and not config.collects:
+        online = ("data_share", "updates_per_step", "start_steps", "buffer_size", "noise")
+        yield online, "the run learns from data alone, without --online-steps"
     if isinstance(config, QLearningConfig):
         if not config.prioritized:
             yield ("alpha", "beta", "beta_end", "beta_steps"), "the buffer is not --prioritized"

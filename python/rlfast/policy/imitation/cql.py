@@ -4,6 +4,7 @@ from typing import Any, ClassVar, TypeVar, Unpack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, ReplayBuffer, to_numpy, to_torch
@@ -305,16 +306,28 @@ class CQLPolicy(SoftLearner):
         return buffer
 
     def process_fn(self, batch: Any, buffer: Any, indices: Any) -> Any:
-        """Add sums of rewards and what follows them; see :meth:`ReplayLearner.process_fn`.
+        """Add sums of rewards and what follows them; see :meth:`ReplayLearner.process_fn`. If the policy is calibrated,
+        rows that were added after :meth:`process_buffer` get their return, or no bound while their episode is running.
 
-        :raises ValueError: if the policy is calibrated, and rows have no returns to calibrate by.
+        :raises ValueError: if the policy is calibrated, and no row has a return to calibrate by.
         """
-        if self.calibrated and (_CALIBRATION not in batch or not np.all(to_numpy(batch.get(_IS_CALIBRATED, True)))):
-            raise ValueError(
-                "calibrated=True needs the returns of the rows, which policy.process_buffer(buffer) adds and "
-                "OfflineTrainer does at its construction; give calibrated=False for rows that are collected later"
-            )
+        if self.calibrated:
+            if _CALIBRATION not in batch:
+                raise ValueError(
+                    "calibrated=True needs the returns of the rows, which policy.process_buffer(buffer) adds and "
+                    "trainers do for their buffer at construction; give calibrated=False for rows that are collected"
+                )
+            is_new = ~to_numpy(batch.get(_IS_CALIBRATED, np.ones(len(indices), bool)))
+            if is_new.any():
+                batch[_CALIBRATION] = returns = to_numpy(batch[_CALIBRATION])
+                returns[is_new] = self._lowest_values(buffer, indices[is_new])
         return super().process_fn(batch, buffer, indices)
+
+    def _lowest_values(self, buffer: Any, rows: Any) -> NDArray[Any]:
+        """Return the return from each row to the end of its episode, and minus infinity in a running episode."""
+        returns, _, last = buffer.nstep(rows, len(buffer), self.gamma)
+        is_over = buffer.get(last, "terminated") | buffer.get(last, "truncated")
+        return np.where(is_over, returns, -np.inf)
 
     def inputs(self, obs: object) -> Any:
         """Return observations as tensors."""

@@ -9,10 +9,11 @@ from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, explained_variance, policy_change, value_loss
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.distributions import log_prob_of
+from rlfast.policy.components.minibatches import summaries_of
 from rlfast.policy.modelfree.a2c import A2CPolicy
 from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
 from rlfast.utils.arguments.checks import ArgumentError
-from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, validate_arguments
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveFloat, validate_arguments
 from rlfast.utils.optim import descend
 
 
@@ -31,12 +32,15 @@ class PPOTrainingStats(TrainingStats):
     """The share of rows whose ratio of probabilities differs from 1 by more than ``eps_clip``."""
     explained_variance: float | None = None
     """The share of the variance of returns that the critic explained before the update; NaN if returns are equal."""
+    gradient_steps: float | None = None
+    """The number of gradient steps, with ``target_kl``; None without."""
 
     _non_loss_fields = (
         *TrainingStats._non_loss_fields,  # noqa: SLF001 (the base class's)
         "approx_kl",
         "clip_fraction",
         "explained_variance",
+        "gradient_steps",
     )
 
 
@@ -54,6 +58,7 @@ class PPOOptions(RolloutOptions, total=False):
     vf_coef: float
     ent_coef: float
     max_grad_norm: float | None
+    target_kl: float | None
 
 
 @A2CPolicy.register
@@ -79,6 +84,9 @@ class PPOPolicy(RolloutLearner):
     :param ent_coef: weight of the entropy, :math:`c_2`. Default: 0.01.
     :param max_grad_norm: largest Euclidean norm of the gradient of all parameters of ``optim``; 0 or None for no limit.
         Default: None.
+    :param target_kl: the passes over a roll-out end before the first gradient step on a minibatch on which the policy
+        has moved further than 1.5 times this from the one that acted, by ``approx_kl``; as in Stable-Baselines3, not in
+        the paper. It takes a second forward pass of the actor for each step. None for no end. Default: None.
     :param options: of :class:`~rlfast.policy.rollout.RolloutLearner`.
     :raises ValueError: for a value out of range, or scaling to a Box without finite bounds.
 
@@ -108,6 +116,7 @@ class PPOPolicy(RolloutLearner):
         vf_coef: FiniteFloat = 0.5,
         ent_coef: FiniteFloat = 0.01,
         max_grad_norm: NonNegativeFloat | None = None,
+        target_kl: PositiveFloat | None = None,
         **options: Unpack[RolloutOptions],
     ) -> None:
         if dual_clip and not dual_clip > 1:
@@ -116,6 +125,7 @@ class PPOPolicy(RolloutLearner):
         self.eps_clip, self.dual_clip, self.value_clip = eps_clip, dual_clip or None, value_clip
         self.norm_adv, self.recompute_adv = advantage_normalization, recompute_advantage
         self.vf_coef, self.ent_coef, self.max_grad_norm = vf_coef, ent_coef, max_grad_norm
+        self.target_kl = target_kl
 
     def gradient_step(self, batch: Minibatch) -> dict[str, torch.Tensor]:
         """Do one gradient step on the loss of a minibatch (equation 9)."""
@@ -138,9 +148,20 @@ class PPOPolicy(RolloutLearner):
     ) -> dict[str, SequenceSummaryStats]:
         """Learn from a roll-out in several passes; see :meth:`RolloutLearner.learn`.
 
-        :return: a summary of each loss, and ``explained_variance``, a number.
+        :return: a summary of each loss, and the numbers ``explained_variance`` and, with ``target_kl``,
+            ``gradient_steps``.
         """
         rollout: Any = self._as_tensors(batch)
         explained = explained_variance(rollout.v_s, rollout.returns).item()
-        summaries: dict[str, Any] = super().summaries_of_passes(batch, batch_size, repeat)
-        return summaries | {"explained_variance": explained}
+        losses = self.losses_of_passes(batch, batch_size, repeat)
+        counted = {} if self.target_kl is None else {"gradient_steps": len(losses)}
+        summaries: dict[str, Any] = {**summaries_of(losses), "explained_variance": explained, **counted}
+        return summaries
+
+    @torch.no_grad()
+    def is_finished(self, batch: Minibatch) -> bool:
+        """Return whether the policy has moved too far from the one that acted; see ``target_kl``."""
+        if self.target_kl is None:
+            return False
+        logp_B = log_prob_of(self.dist(batch), batch.act)
+        return policy_change(logp_B, batch.logp_old, self.eps_clip)[0].item() > 1.5 * self.target_kl

@@ -42,6 +42,10 @@ class REDQPolicy(SoftLearner):
     every ``actor_delay``-th step. The paper does 20 gradient steps for each environment step (``update_per_step=20``).
     The critics are one ensemble, computed as one batched product; targets compute only the M critics.
 
+    With critics that have :class:`rlfast.utils.net.ensemble.EnsembleLayerNorm` after their hidden linear layers, and
+    samples of a :class:`rlfast.data.MixedReplayBuffer` of data and of what is collected, this is RLPD (Ball, Smith,
+    Kostrikov and Levine, arXiv:2302.02948, algorithm 1).
+
     Returns sum k rewards, at most ``estimation_step``; w are the importance weights of a prioritized buffer, else 1.
 
     :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[ensemble_size, B, 1]``.
@@ -51,6 +55,7 @@ class REDQPolicy(SoftLearner):
     :param actor_delay: number of gradient steps of the critics for one of the actor. Default: 20.
     :param target_mode: whether targets take the least value of the M critics, ``"min"`` (default, as in
         algorithm 1), or the ``"mean"``.
+    :param backup_entropy: whether targets have the term of the entropy, :math:`\alpha \log\pi`. Default: True.
     :param options: of :class:`~rlfast.policy.soft.SoftLearner`.
     :raises ValueError: for a value out of range, another kind of action space, or an ensemble of another size.
 
@@ -79,6 +84,7 @@ class REDQPolicy(SoftLearner):
         subset_size: PositiveInt = 2,
         actor_delay: PositiveInt = 20,
         target_mode: Literal["min", "mean"] = "min",
+        backup_entropy: bool = True,
         **options: Unpack[SoftOptions],
     ) -> None:
         if target_mode not in ("min", "mean"):
@@ -90,7 +96,7 @@ class REDQPolicy(SoftLearner):
         self.critic, self.critic_optim = critic, make_optimizer(critic_optim, critic.parameters())
         self.add_targets("critic")
         self.ensemble_size, self.subset_size = ensemble_size, subset_size
-        self.actor_delay, self.target_mode = actor_delay, target_mode
+        self.actor_delay, self.target_mode, self.backup_entropy = actor_delay, target_mode, backup_entropy
         self._last_losses["actor_loss"] = 0.0
 
     @property
@@ -114,7 +120,7 @@ class REDQPolicy(SoftLearner):
         act, log_prob_B = self.sample(obs_next, noise, state)
         q_MB = ensemble_values(self.critic_old, obs_next, act, members)
         q_B = q_MB.amin(dim=0) if self.target_mode == "min" else q_MB.mean(dim=0)
-        return q_B - self.temperature.value * log_prob_B
+        return q_B - self.temperature.value * log_prob_B if self.backup_entropy else q_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the critics; if it is due, one for actor and temperature; and one of the target critics."""

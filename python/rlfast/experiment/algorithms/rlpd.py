@@ -1,0 +1,77 @@
+"""Reinforcement learning with prior data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from rlfast.experiment.config import DataConfig, NormalConfig, Presets, presets, settings
+from rlfast.utils.arguments.validation import FiniteFloat, UnitFloat
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import Alpha, BasePolicy
+
+TITLE = "RLPD"
+SUMMARY = "soft actor-critic that learns from data and its own transitions, for continuous actions"
+
+
+@settings("REDQPolicy")
+class Config(NormalConfig, DataConfig):
+    """Soft actor-critic that learns from data and its own transitions, for continuous actions."""
+
+    normalize_obs: Literal[False] = False
+    """Always False: the observations of the data are those of the environment."""
+    normalize_reward: Literal[False] = False
+    """Always False: the rewards of the data are those of the environment."""
+    recurrent: Literal[False] = False
+    """Always False: data have no hidden states."""
+    start_steps = 5_000
+    updates_per_step = 20.0
+    alpha = 1.0
+    target_entropy: FiniteFloat | None = None
+    """The target of the entropy. Default: minus half the number of action dimensions."""
+    layer_norm: bool = True
+    """Whether hidden layers of critics are normalized (LayerNorm), which keeps values of unknown actions bounded."""
+    data_share: UnitFloat = 0.5
+    """Share of the data in each batch; the rest is drawn from the run's replay buffer."""
+
+    def make_alpha(self, target: float) -> Alpha:
+        """Returns the temperature, fixed or learned.
+
+        :param target: twice the target of the entropy, without a ``target_entropy``.
+        """
+        return super().make_alpha(target / 2)
+
+    def build(self, networks: Networks) -> BasePolicy:
+        """The policy, with an ensemble of normalized critics and an actor that gives normal distributions."""
+        return networks.policy(
+            actor=networks.normal_actor(),
+            actor_optim=networks.optim(),
+            critic=networks.action_values_by(self.ensemble_size),
+            critic_optim=networks.optim(),
+            alpha=networks.alpha(),
+        )
+
+
+PRESETS: Presets = {
+    "Pendulum-v1": {
+        **presets.PENDULUM_SOFT,
+        "actor_delay": 4,
+        "ensemble_size": 5,
+        "batch_size": 128,
+        "start_steps": 200,
+        "eval_interval": 200,
+        "updates_per_step": 1.0,
+        "tau": 0.02,
+    },
+    "HalfCheetah-v5": {
+        "max_steps": 60_000,
+        "eval_interval": 5_000,
+        "eval_episodes": 10,
+        "eval_envs": 10,
+        "buffer_size": 60_000,
+        "updates_per_step": 5.0,
+        "actor_delay": 5,
+        "compile": True,
+    },
+}
