@@ -147,7 +147,7 @@ def _go_online(arguments: Sequence[str]) -> int | None:
     given = read_settings(f"rlfast train --resume {arguments[0]}", type(config), settings, lambda _: config)
     if several := {"seeds", "jobs"} & given.keys():
         return complain(f"--{several.pop()} is for new runs: leave it out", 2)
-    from rlfast.cli.reporting import report
+    from rlfast.cli.runs.reporting import report
     from rlfast.experiment.run import go_online
 
     return report(lambda: go_online(run_dir, allow_import=allow_import, **given))

@@ -323,7 +323,7 @@ class CQLPolicy(SoftLearner):
                 returns[is_new] = self._lowest_values(buffer, indices[is_new])
         return super().process_fn(batch, buffer, indices)
 
-    def _lowest_values(self, buffer: Any, rows: Any) -> NDArray[Any]:
+    def _lowest_values(self, buffer: ReplayBuffer, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the return from each row to the end of its episode, and minus infinity in a running episode."""
         returns, _, last = buffer.nstep(rows, len(buffer), self.gamma)
         is_over = buffer.get(last, "terminated") | buffer.get(last, "truncated")
