@@ -13,7 +13,7 @@ from rlfast.data.datasets.opening import open_source
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "offline.md"
 SHARD = ROOT / "tests" / "data" / "datasets" / "shards" / "run_1-00000-of-00100"
-FEWER = {"--steps": "400", "--size": "300"}
+FEWER = {"--steps": "400", "--size": "300", "--online-steps": "32"}
 SHORT = ["--max-steps", "64", "--eval-interval", "64", "--eval-episodes", "2", "--hidden-sizes", "8", "--no-progress"]
 
 
@@ -29,7 +29,7 @@ def shortened(line):
         if option in words:
             words[words.index(option) + 1] = number
     if words[1] == "train":
-        words += SHORT + (["--start-steps", "16"] if words[2] == "sac" else [])
+        words += SHORT + (["--start-steps", "16"] if words[2] in ("sac", "--resume") else [])
     return words
 
 

@@ -12,6 +12,7 @@ from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import soft_value
 from rlfast.functional.offline import conservative_gap
 from rlfast.policy.components.memory.sequences import actor_output
+from rlfast.policy.components.returns import Index
 from rlfast.policy.components.shortcuts import FORWARD, Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.critics import q_values, twin_critics
 from rlfast.policy.modelfree.sac import SACPolicy, SACTrainingStats
@@ -323,7 +324,7 @@ class CQLPolicy(SoftLearner):
                 returns[is_new] = self._lowest_values(buffer, indices[is_new])
         return super().process_fn(batch, buffer, indices)
 
-    def _lowest_values(self, buffer: ReplayBuffer, rows: NDArray[Any]) -> NDArray[Any]:
+    def _lowest_values(self, buffer: ReplayBuffer, rows: Index) -> NDArray[Any]:
         """Return the return from each row to the end of its episode, and minus infinity in a running episode."""
         returns, _, last = buffer.nstep(rows, len(buffer), self.gamma)
         is_over = buffer.get(last, "terminated") | buffer.get(last, "truncated")
