@@ -60,4 +60,5 @@ PRESETS: Presets = {
         "critic_hidden_sizes": (64, 64),
         "policy_delay": 1,
     },
+    **{task: {**presets.MUJOCO, "start_steps": 5_000, "critic_hidden_sizes": (512, 512)} for task in presets.ROBOTS},
 }

@@ -51,6 +51,16 @@ MUJOCO: dict[str, Any] = {
 }
 """What the presets for MuJoCo's robots have in common."""
 
+CLEANRL: dict[str, Any] = {
+    **MUJOCO,
+    "eval_interval": 51_200,
+    "hidden_sizes": (64, 64),
+    "lr_schedule": "linear",
+    "log_std": 0.0,
+    "collect_steps": 2_048,
+}
+"""The numbers that CleanRL uses for MuJoCo."""
+
 PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
@@ -96,14 +106,7 @@ PRESETS: Presets = {
         "eval_interval": 16_384,
     },
     "InvertedPendulum-v5": {"stop_return": 950.0, "learning_rate": 1e-3, "log_std": -0.5},
-    "Hopper-v5": {  # the numbers that CleanRL uses for MuJoCo
-        **MUJOCO,
-        "eval_interval": 51_200,
-        "hidden_sizes": (64, 64),
-        "lr_schedule": "linear",
-        "log_std": 0.0,
-        "collect_steps": 2_048,
-    },
+    **dict.fromkeys(presets.ROBOTS, CLEANRL),
     "HalfCheetah-v5": {  # the numbers that RL Baselines3 Zoo tuned, with tanh in place of ReLU
         **MUJOCO,
         "eval_interval": 50_000,

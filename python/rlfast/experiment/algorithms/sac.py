@@ -31,15 +31,6 @@ PRESETS: Presets = {
         "updates_per_step": 0.25,
         "tau": 0.02,
     },
-    "HalfCheetah-v5": {
-        "max_steps": 300_000,
-        "eval_interval": 10_000,
-        "eval_episodes": 10,
-        "eval_envs": 10,
-        "start_steps": 10_000,
-        "buffer_size": 300_000,
-        "learning_rate": 1e-3,
-        "auto_alpha": False,
-        "compile": True,
-    },
+    **dict.fromkeys(presets.ROBOTS, presets.MUJOCO),
+    "HalfCheetah-v5": {**presets.MUJOCO, "learning_rate": 1e-3, "auto_alpha": False},
 }

@@ -27,6 +27,7 @@ PRESETS: Presets = {
         "noise_process": "ornstein-uhlenbeck",
         "compile": True,
     },
+    **{task: {**presets.MUJOCO, "start_steps": 25_000} for task in presets.ROBOTS},
     "InvertedPendulum-v5": {
         **presets.PENDULUM | {"stop_return": 950.0, "max_steps": 100_000, "gamma": 0.98},
         "updates_per_step": 0.25,

@@ -45,4 +45,8 @@ class Config(EntropyConfig):
 
 PRESETS: Presets = {
     "Pendulum-v1": {**presets.PENDULUM_SOFT, "updates_per_step": 0.25, "ensemble_size": 2, "tau": 0.02},
+    **dict.fromkeys(presets.ROBOTS, presets.MUJOCO),
+    # how many quantiles of each critic targets leave out: the paper, appendix B
+    "HalfCheetah-v5": {**presets.MUJOCO, "top_quantiles_to_drop_per_net": 0},
+    "Hopper-v5": {**presets.MUJOCO, "top_quantiles_to_drop_per_net": 5},
 }

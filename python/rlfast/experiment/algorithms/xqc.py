@@ -61,17 +61,7 @@ class Config(EntropyConfig):
         )
 
 
-MUJOCO = {
-    "max_steps": 300_000,
-    "eval_interval": 10_000,
-    "eval_episodes": 10,
-    "eval_envs": 10,
-    "start_steps": 5_000,
-    "buffer_size": 300_000,
-    "critic_hidden_sizes": (256, 256),
-    "num_atoms": 51,
-    "compile": True,
-}
+MUJOCO = {**presets.MUJOCO, "start_steps": 5_000, "critic_hidden_sizes": (256, 256), "num_atoms": 51}
 """Critics of a size for processors: a step takes about twice the time of one of soft actor-critic."""
 
 PRESETS: Presets = {
@@ -84,5 +74,5 @@ PRESETS: Presets = {
         "num_atoms": 51,
         "tau": 0.02,
     },
-    **dict.fromkeys(("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"), MUJOCO),
+    **dict.fromkeys(presets.ROBOTS, MUJOCO),
 }

@@ -74,3 +74,15 @@ PENDULUM: dict[str, Any] = {
 """What the presets for Pendulum-v1 have in common, of algorithms with a replay buffer."""
 PENDULUM_SOFT = PENDULUM | {"alpha_learning_rate": 2e-3, "alpha": 0.5}
 """The same for algorithms with a temperature."""
+ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "InvertedDoublePendulum-v5")
+"""The tasks of MuJoCo that have presets."""
+MUJOCO: dict[str, Any] = {
+    "max_steps": 300_000,
+    "eval_interval": 10_000,
+    "eval_episodes": 10,
+    "eval_envs": 10,
+    "start_steps": 10_000,
+    "buffer_size": 300_000,
+    "compile": True,
+}
+"""What the presets for these have in common, of algorithms with a replay buffer. Other settings are the papers'."""
