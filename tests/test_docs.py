@@ -5,6 +5,7 @@ import inspect
 import io
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,7 +205,7 @@ def test_results_have_a_table_of_tasks_and_algorithms(tmp_path: Path) -> None:
     }
     for (name, env, max_steps), last in runs.items():
         for seed, value in enumerate(last):
-            config = ALGORITHMS[name].config(env=env, seed=seed, max_steps=max_steps)
+            config = replace(ALGORITHMS[name].preset(env), seed=seed, max_steps=max_steps)
             mean = (0.0, 2_000.0, float(value))
             run = RunCurve(config=config, steps=(0, 100, max_steps), mean=mean, std=mean, **facts)
             write_curve(run, tmp_path / "results" / "mujoco-v5")

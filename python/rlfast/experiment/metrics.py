@@ -45,6 +45,7 @@ UPDATES = {
     "explained_variance": "PPO: the share of the variance of returns that the critic explains, before the update.",
     "alpha": "SAC and its variants: the temperature, the weight of the entropy.",
     "alpha_loss": "The loss of the temperature, where it is learned.",
+    "reward_divisor": "XQC: what rewards are divided by.",
     "kl": "NPG, TRPO: the KL divergence between the policies before and after a step.",
     "step_size": "TRPO: the share of the natural step that was taken.",
     "quantile_loss": "FQF: the loss of the quantiles.",

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ def make_curve():
     """Makes the curve of a run with a test at step 0 and others that divide its steps evenly."""
 
     def make(algorithm, env, seed, mean, *, max_steps=1_000, seconds=60.0, ended=True, **settings):
-        config = ALGORITHMS[algorithm].config(env=env, seed=seed, max_steps=max_steps, **settings)
+        config = replace(ALGORITHMS[algorithm].preset(env), seed=seed, max_steps=max_steps, **settings)
         parts = max(1, len(mean) - 1)
         return RunCurve(
             source=Path(f"{algorithm}-{env}-{seed}-{max_steps}"),

@@ -192,9 +192,10 @@ class SimbaNet(NetBase[TRecurrentState]):
         device: str | int | torch.device = "cpu",
     ) -> None:
         super().__init__()
-        if len({*hidden_sizes}) != 1:
-            raise ArgumentError(f"hidden_sizes of SimbaNet are one width, once a block, got {[*hidden_sizes]}")
-        self.output_dim = width = hidden_sizes[0]
+        widths = [*hidden_sizes]
+        if len({*widths}) != 1:
+            raise ArgumentError(f"hidden_sizes of SimbaNet are one width, once a block, got {widths}")
+        self.output_dim = width = widths[0]
         self.norm = RunningNorm(size_of(state_shape))
         inputs = size_of(state_shape) + (size_of(action_shape) if concat else 0)
         self.first = linear_layer(inputs, width)
@@ -202,7 +203,7 @@ class SimbaNet(NetBase[TRecurrentState]):
             nn.Sequential(
                 norm_layer(width), linear_layer(width, 4 * width), activation(), linear_layer(4 * width, width)
             )
-            for _ in hidden_sizes
+            for _ in widths
         )
         self.last = norm_layer(width)
         self.to(device)
