@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from rlfast.experiment.config import DataConfig, NormalConfig, Presets, presets, settings
+from rlfast.experiment.algorithms import redq
+from rlfast.experiment.config import DataConfig, Presets, presets, settings
 from rlfast.utils.arguments.validation import FiniteFloat, UnitFloat
 
 if TYPE_CHECKING:
-    from rlfast.experiment.networks import Networks
-    from rlfast.policy import Alpha, BasePolicy
+    from rlfast.policy import Alpha
 
 TITLE = "RLPD"
 SUMMARY = "soft actor-critic that learns from data and its own transitions, for continuous actions"
 
 
-@settings("REDQPolicy")
-class Config(NormalConfig, DataConfig):
+@settings()
+class Config(redq.Config, DataConfig):
     """Soft actor-critic that learns from data and its own transitions, for continuous actions."""
 
     normalize_obs: Literal[False] = False
@@ -26,7 +26,6 @@ class Config(NormalConfig, DataConfig):
     recurrent: Literal[False] = False
     """Always False: data have no hidden states."""
     start_steps = 5_000
-    updates_per_step = 20.0
     alpha = 1.0
     target_entropy: FiniteFloat | None = None
     """The target of the entropy. Default: minus half the number of action dimensions."""
@@ -41,16 +40,6 @@ class Config(NormalConfig, DataConfig):
         :param target: twice the target of the entropy, without a ``target_entropy``.
         """
         return super().make_alpha(target / 2)
-
-    def build(self, networks: Networks) -> BasePolicy:
-        """The policy, with an ensemble of normalized critics and an actor that gives normal distributions."""
-        return networks.policy(
-            actor=networks.normal_actor(),
-            actor_optim=networks.optim(),
-            critic=networks.action_values_by(self.ensemble_size),
-            critic_optim=networks.optim(),
-            alpha=networks.alpha(),
-        )
 
 
 PRESETS: Presets = {
