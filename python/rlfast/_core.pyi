@@ -562,7 +562,7 @@ class NativeEnvs:
 
 @final
 class Network:
-    """A network of fully connected layers whose weights are read from arrays at every pass.
+    """The program of a network, whose weights are read from arrays at every pass.
 
     Observations are an array ``[B, ...]`` of single or double floats, flags or int64; SchemaMismatch for anything else,
     and for another number of elements."""
@@ -570,11 +570,14 @@ class Network:
     def __new__(cls, inputs: int, nodes: Sequence[tuple[Any, ...]]) -> Network:
         """:param inputs: the elements of one observation. :param nodes: node ``k`` computes slot ``k + 1`` from earlier
         slots, where slot 0 is the observation: ``("linear", slot, weight, bias or None, relu)`` with float32 arrays,
-        ``("dueling", advantage, value)``, ``("constant", array)``, ``("product", slot, array)``, ``("sum", slot,
-        slot)``, ``("softmax", slot)`` of all numbers, ``("softmax", slot, size)`` of groups, ``("expectation", slot,
-        array)`` with the values of such a group, ``("mean", slot, size)`` of groups, or ``(function, slot, *numbers)``
-        with a function among ``relu``, ``leaky_relu``, ``tanh``, ``sigmoid``, ``silu``, ``elu``, ``exp``, ``clamp``
-        and ``scale``. ValueError for weights that do not fit."""
+        ``("constant", array)``, ``("add", slot, slot)`` and likewise ``subtract``, ``multiply``, ``divide``,
+        ``maximum`` and ``minimum``, ``("sum", slot, size)`` of groups and likewise ``mean``, ``max`` and ``min``,
+        ``("softmax", slot, size)`` of groups, ``("expectation", slot, array)`` with the values of such a group,
+        ``("normalize", slot, size, epsilon, centered, weight or None, bias or None)`` of groups,
+        ``("pick", slot, places)`` and ``("join", slots)`` with int64 arrays, or ``(function, slot, *numbers)`` with a
+        function among ``relu``, ``leaky_relu``, ``tanh``, ``sigmoid``, ``silu``, ``elu``, ``gelu``, ``gelu_tanh``,
+        ``softplus``, ``exp``, ``log``, ``sqrt``, ``square``, ``abs``, ``reciprocal``, ``clamp``, ``scale`` and
+        ``shift``. ValueError for weights that do not fit."""
 
     @property
     def outputs(self) -> int:

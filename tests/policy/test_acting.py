@@ -368,7 +368,7 @@ class TestActingWithoutTorch:
 
     def test_a_policy_without_a_network_does_not(self):
         with pytest.raises(NotNativeError, match=r"^Mirror does not act in Rust: it chooses actions by a method"):
-            Mirror(action_space=BOX).native_chooser()
+            Mirror(action_space=BOX).native_chooser((4,))
 
     def test_noise_of_its_own_is_left_to_the_policy(self):
         class Noisy(Mirror):

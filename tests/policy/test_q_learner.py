@@ -256,4 +256,4 @@ def test_a_network_of_other_actions_does_not_choose_in_rust():
     policy = dqn()
     policy.max_action_num = 4
     with pytest.raises(NotNativeError, match="is not the number of outputs of the network"):
-        policy.native_chooser()
+        policy.native_chooser((4,))

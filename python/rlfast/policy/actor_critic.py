@@ -145,8 +145,8 @@ class ActorCriticLearner(ReplayLearner):
         act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
         return cast(ActStateBatchProtocol, wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
 
-    def _make_chooser(self) -> Chooser:
-        return ContinuousChooser(self, self._act_shape)
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+        return ContinuousChooser(self, shape, self._act_shape)
 
     @instead_of_forward(lambda result: result.act)
     def act(

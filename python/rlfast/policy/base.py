@@ -22,7 +22,7 @@ from rlfast.policy.components.network_checks import acting_error, check_losses, 
 from rlfast.policy.components.options import full_signature
 from rlfast.policy.components.returns import Index, episode_mc_return_to_go
 from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, drop_overridden, overrides
-from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.native.choosers import Chooser, current_chooser, shape_of
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
 from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
@@ -302,7 +302,7 @@ class BasePolicy(nn.Module, ABC):
         """
         if state is None and not info and (self.maps_no_action or self.action_type == "continuous"):
             try:
-                chosen = self.native_chooser().choose_one(obs)
+                chosen = self.native_chooser(shape_of(obs)).choose_one(obs)
             except NotNativeError:
                 chosen = None
             if chosen is not None:
@@ -318,19 +318,20 @@ class BasePolicy(nn.Module, ABC):
 
     # -- acting without torch ------------------------------------------------------------------------------------------
 
-    def native_chooser(self) -> Chooser:
+    def native_chooser(self, shape: tuple[int, ...]) -> Chooser:
         """Return what chooses this policy's actions in Rust: the same as :meth:`forward` chooses, continuous ones but
         for rounding.
 
+        :param shape: the shape of one observation.
         :raises NotNativeError: it cannot, for the reason in the text.
         """
-        return current_chooser(self, self._make_chooser)
+        return current_chooser(self, shape, self._make_chooser)
 
-    def _make_chooser(self) -> Chooser:
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
         """Make what chooses actions in Rust; a policy defines it to say what its network and its choice are."""
         return self._no_chooser()
 
-    def _no_chooser(self) -> Chooser:
+    def _no_chooser(self, shape: tuple[int, ...] = ()) -> Chooser:
         raise NotNativeError(f"{type(self).__name__} does not act in Rust: it chooses actions by a method of its own")
 
     def native_exploration(self) -> tuple[float, int, Any] | None:

@@ -66,8 +66,8 @@ class CategoricalLearner(ReplayLearner):
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
         return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def _make_chooser(self) -> Chooser:
-        return ClockChooser(self, Categorical)
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+        return ClockChooser(self, shape, Categorical)
 
     @instead_of_forward(lambda result: result.dist)
     def dist(self, obs: object, state: object = None, batch: object = None) -> Categorical:

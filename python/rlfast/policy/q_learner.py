@@ -249,8 +249,8 @@ class QLearner(ReplayLearner):
             return explore(self.rng.bit_generator, self.eps, self.max_action_num, np.asarray(act, np.int64))
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
-    def _make_chooser(self) -> Chooser:
-        return self.for_all_actions(Chooser(self, ("max_action_num",)))
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+        return self.for_all_actions(Chooser(self, shape, ("max_action_num",)))
 
     def for_all_actions(self, chooser: Chooser) -> Chooser:
         """Return a chooser that has a number for each action.

@@ -243,12 +243,12 @@ class RolloutLearner(BasePolicy):
         """The actor."""
         return self.actor
 
-    def _make_chooser(self) -> Chooser:
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
         if self.action_type == "continuous":
-            return NormalChooser(self, (-1,), dist=self._dist)
+            return NormalChooser(self, shape, (-1,), dist=self._dist)
         if self._torch_rng is not None and self.dist_fn is torch.distributions.Categorical:
             raise NotNativeError("the Categorical of torch draws from a stream that is seeded for each choice")
-        return ClockChooser(self, self.dist_fn)
+        return ClockChooser(self, shape, self.dist_fn)
 
     @property
     def _networks(self) -> tuple[nn.Module, ...]:

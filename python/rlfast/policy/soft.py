@@ -101,8 +101,8 @@ class SoftLearner(ActorCriticLearner):
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
         return cast(DistLogProbBatchProtocol, wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
 
-    def _make_chooser(self) -> Chooser:
-        return NormalChooser(self, self._act_shape, squashed=True)
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+        return NormalChooser(self, shape, self._act_shape, squashed=True)
 
     @instead_of_forward(lambda result: (result.act, result.log_prob.flatten()))
     def sample(

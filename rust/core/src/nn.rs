@@ -15,7 +15,7 @@ mod tile;
 
 pub use choice::{Choice, Drawing};
 pub use functions::Function;
-pub use network::{Network, Node, Part, Weights};
+pub use network::{Network, Node, Operation, Part, Reduction, Weights};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use numpy::{PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray};
+use numpy::{PyArray1, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray};
 use rlfast_core::convert::as_singles;
 use rlfast_core::nn::{Choice, Network as Engine, Node, Part, Weights};
 use rlfast_core::source::Source;
@@ -116,6 +116,11 @@ fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<N
     let part = |part: Object<'_>| match part.cast::<PyUntypedArray>() {
         _ if part.is_none() => Ok(Part::Missing),
         Ok(array) => {
+            if let Ok(places) = array.cast::<PyArray1<i64>>() {
+                let places = vectors::copied(places.readonly().as_slice()?).python()?;
+                let place = |place| usize::try_from(place).map_err(|_| raised!(PyValueError, "places count from 0"));
+                return Ok(Part::Places(places.into_iter().map(place).collect::<PyResult<_>>()?));
+            }
             let rows = if let &[rows, _] = array.shape() { Some(rows) } else { None };
             Ok(Part::Weights(weights(&part, kept)?, rows))
         }

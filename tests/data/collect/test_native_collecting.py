@@ -112,7 +112,7 @@ def test_continuous_actions_equal_those_of_torch_but_for_rounding(make, kind, ho
 
 def test_only_undecided_policies_leave_choices_to_torch():
     obs = np.random.default_rng(0).normal(size=(100, 1, 4)).astype(np.float32)
-    counts = [sum(make().native_chooser().choose(row) is None for row in obs) for make in (dqn, undecided)]
+    counts = [sum(make().native_chooser((4,)).choose(row) is None for row in obs) for make in (dqn, undecided)]
     assert counts[0] == 0
     assert 0 < counts[1] < 100
 

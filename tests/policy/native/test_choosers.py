@@ -41,7 +41,7 @@ def observations(rows: int = 200) -> np.ndarray:
 def test_greedy_actions_are_those_of_the_policy():
     policy, obs = dqn(), observations()
     wanted = policy(Batch(obs=obs, info={})).act
-    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+    assert np.array_equal(policy.native_chooser((4,)).choose(obs), wanted)
     assert [policy.compute_action(row) for row in obs] == wanted.tolist()
 
 
@@ -54,7 +54,7 @@ def test_drawn_actions_and_the_stream_are_those_of_the_policy(dist_fn, seeded):
     taken = []
     for act in (
         lambda obs: policy(Batch(obs=obs, info={})).act.numpy(),
-        lambda obs: policy.native_chooser().choose(obs),
+        lambda obs: policy.native_chooser((4,)).choose(obs),
     ):
         torch.manual_seed(5)
         if seeded:
@@ -75,8 +75,8 @@ def test_choices_that_are_too_near_are_made_by_torch_from_the_same_numbers(dist_
     torch.manual_seed(5)
     wanted = policy(Batch(obs=obs, info={})).act.numpy()
     torch.manual_seed(5)
-    assert policy.native_chooser().network.choose(obs, np.ones((50, 3), np.float32)) is None
-    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+    assert policy.native_chooser((4,)).network.choose(obs, np.ones((50, 3), np.float32)) is None
+    assert np.array_equal(policy.native_chooser((4,)).choose(obs), wanted)
 
 
 def test_numbers_that_were_drawn_ahead_are_used_first():
@@ -84,7 +84,7 @@ def test_numbers_that_were_drawn_ahead_are_used_first():
     torch.manual_seed(5)
     wanted = [policy(Batch(obs=obs, info={})).act.tolist() for _ in range(3)]
     torch.manual_seed(5)
-    chooser = policy.native_chooser()
+    chooser = policy.native_chooser((4,))
     ahead = chooser.draw_ahead(2, 4)
     assert chooser.network.choose(obs, ahead[0]).tolist() == wanted[0]
     chooser.used(1)
@@ -94,7 +94,7 @@ def test_numbers_that_were_drawn_ahead_are_used_first():
 def test_numbers_that_were_drawn_ahead_for_other_rows_are_dropped():
     policy, obs = pg(), observations(4)
     torch.manual_seed(5)
-    chooser = policy.native_chooser()
+    chooser = policy.native_chooser((4,))
     chooser.draw_ahead(2, 4)  # by a collect that raised
     stream = torch.get_rng_state()
     chosen = chooser.choose(obs[:1])
@@ -105,10 +105,10 @@ def test_numbers_that_were_drawn_ahead_for_other_rows_are_dropped():
 
 def test_the_mode_is_taken_in_evaluation_mode():
     policy, obs = pg(deterministic_eval=True), observations()
-    assert policy.native_chooser().is_random
+    assert policy.native_chooser((4,)).is_random
     policy.eval()
     before = torch.get_rng_state()
-    chosen = policy.native_chooser().choose(obs)
+    chosen = policy.native_chooser((4,)).choose(obs)
     assert np.array_equal(chosen, policy(Batch(obs=obs, info={})).act)
     assert torch.equal(before, torch.get_rng_state())
 
@@ -123,7 +123,7 @@ def test_critics_do_not_matter():
         action_space=SPACE,
         action_scaling=False,
     )
-    assert policy.native_chooser().is_random
+    assert policy.native_chooser((4,)).is_random
 
 
 def hook(*_):
@@ -154,31 +154,31 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_changed_policy_acts_by_torch(change):
     policy = dqn()
-    policy.native_chooser()
+    policy.native_chooser((4,))
     change(policy)
     with pytest.raises(NotNativeError):
-        policy.native_chooser()
+        policy.native_chooser((4,))
 
 
 @pytest.mark.parametrize("name", ["forward", "compute_q_value", "__call__"])
 def test_a_subclass_that_overrides_a_method_acts_by_torch(name):
     policy = dqn()
     with pytest.raises(NotNativeError, match=r"^Own does not act in Rust: it chooses actions by a method of its own$"):
-        overriding(policy, **{name: getattr(type(policy), name)}).native_chooser()
+        overriding(policy, **{name: getattr(type(policy), name)}).native_chooser((4,))
 
 
 def test_a_global_hook_and_autocast_are_noticed():
     policy = dqn()
-    assert policy.native_chooser() is policy.native_chooser()
+    assert policy.native_chooser((4,)) is policy.native_chooser((4,))
     handle = nn.modules.module.register_module_forward_hook(hook)
     try:
         with pytest.raises(NotNativeError):
-            policy.native_chooser()
+            policy.native_chooser((4,))
     finally:
         handle.remove()
     with torch.autocast("cpu"), pytest.raises(NotNativeError):
-        policy.native_chooser()
-    assert policy.native_chooser()
+        policy.native_chooser((4,))
+    assert policy.native_chooser((4,))
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_a_global_hook_and_autocast_are_noticed():
 )
 def test_other_parts_are_used_from_then_on(change):
     policy, obs = dqn(), observations()
-    before = policy.native_chooser().choose(obs)
+    before = policy.native_chooser((4,)).choose(obs)
     change(policy)
     wanted = policy(Batch(obs=obs, info={})).act
-    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+    assert np.array_equal(policy.native_chooser((4,)).choose(obs), wanted)
     assert not np.array_equal(before, wanted)
 
 
@@ -209,12 +209,12 @@ def dqn_of(seed: int) -> DQNPolicy:
 def test_a_policy_that_acts_in_rust_is_saved_and_copied_as_before():
     policy = dqn()
     before = [*vars(policy)], [*policy.state_dict()["_extra_state"]["values"]]
-    policy.native_chooser()
+    policy.native_chooser((4,))
     assert ([*vars(policy)], [*policy.state_dict()["_extra_state"]["values"]]) == before
     obs = observations()
     for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
         nn.init.normal_(other.model.model.model[-1].weight)
-        assert np.array_equal(other.native_chooser().choose(obs), other(Batch(obs=obs, info={})).act)
+        assert np.array_equal(other.native_chooser((4,)).choose(obs), other(Batch(obs=obs, info={})).act)
 
 
 @pytest.mark.parametrize(
@@ -228,14 +228,14 @@ def test_a_policy_that_acts_in_rust_is_saved_and_copied_as_before():
 )
 def test_other_policies_are_refused_with_a_reason(make, why):
     with pytest.raises(NotNativeError, match=why):
-        make().native_chooser()
+        make().native_chooser((4,))
 
 
 def test_a_seeded_stream_of_torchs_categorical_is_refused():
     policy = pg()
     policy.seed(1)
     with pytest.raises(NotNativeError, match="seeded for each choice"):
-        policy.native_chooser()
+        policy.native_chooser((4,))
 
 
 def c51(*, softmax: bool = True) -> C51Policy:
@@ -262,19 +262,19 @@ def rainbow() -> RainbowPolicy:
 def test_actions_of_distributions_of_returns_are_those_of_the_policy(make, training):
     policy, obs = make().train(training), 20 * observations(40)
     wanted = policy(Batch(obs=obs, info={})).act
-    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+    assert np.array_equal(policy.native_chooser((4,)).choose(obs), wanted)
     assert [policy.compute_action(row) for row in obs[:9]] == wanted[:9].tolist()
     assert len(set(wanted.tolist())) > 1
 
 
 def test_new_returns_and_new_noise_are_noticed():
     policy, obs = rainbow().train(), 20 * observations(40)
-    before = policy.native_chooser().choose(obs)
+    before = policy.native_chooser((4,)).choose(obs)
     for layer in policy.model.modules():
         if isinstance(layer, NoisyLinear):
             layer.eps_p = torch.randn(layer.in_features)  # another tensor in its place
     policy.support = nn.Parameter(-policy.support.detach(), False)
-    after = policy.native_chooser().choose(obs)
+    after = policy.native_chooser((4,)).choose(obs)
     assert np.array_equal(after, policy(Batch(obs=obs, info={})).act)
     assert not np.array_equal(before, after)
 
@@ -284,7 +284,6 @@ def test_new_returns_and_new_noise_are_noticed():
     [
         (c51, lambda policy: overriding(policy, compute_q_value=lambda _, logits, mask: logits.sum(2))),
         (partial(c51, softmax=False), lambda _: None),
-        (qrdqn, lambda policy: setattr(policy.model, "softmax", True)),
         (qrdqn, lambda policy: setattr(policy, "num_quantiles", 10)),
     ],
 )
@@ -292,13 +291,13 @@ def test_other_distributions_of_returns_act_by_torch(make, change):
     policy, obs = make(), observations(20)
     change(policy)
     with pytest.raises(NotNativeError):
-        policy.native_chooser()
+        policy.native_chooser((4,))
     assert policy.compute_action(obs[0]) == policy(Batch(obs=obs[:1], info={})).act[0]
 
 
 def test_a_policy_of_distributions_is_freed():
     policy = c51()
-    policy.native_chooser()
+    policy.native_chooser((4,))
     gone = weakref.ref(policy)
     del policy
     gc.collect()

@@ -18,7 +18,7 @@ from policy.given import overriding
 from rlfast.data import Batch
 from rlfast.functional import DiagonalNormal
 from rlfast.policy import DDPGPolicy, ImitationPolicy, IQLPolicy, PPOPolicy, SACPolicy, TD3Policy
-from rlfast.policy.native.layers import Layers
+from rlfast.policy.native.lowering import Lowered
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, ActorProb, Critic
 from rlfast.utils.optim import adam
@@ -97,7 +97,7 @@ def by_torch(policy, obs) -> np.ndarray:
 
 
 def in_rust(policy, obs) -> np.ndarray:
-    return policy.native_chooser().choose(obs)
+    return policy.native_chooser((4,)).choose(obs)
 
 
 def same(one, other) -> None:
@@ -121,7 +121,7 @@ def test_drawn_actions_and_the_stream_are_those_of_the_policy(make, seeded):
 
 def test_numbers_that_were_drawn_ahead_for_other_rows_are_dropped():
     policy = ppo()
-    chooser = policy.native_chooser()
+    chooser = policy.native_chooser((4,))
     chooser.draw_ahead(2, 4)  # by a collect that raised
     stream = torch.get_rng_state()
     chosen = in_rust(policy, observations(1))
@@ -133,13 +133,13 @@ def test_numbers_that_were_drawn_ahead_for_other_rows_are_dropped():
 @pytest.mark.parametrize("make", RANDOM.values(), ids=RANDOM)
 def test_the_mode_is_taken_in_evaluation_mode(make):
     policy, obs = make(deterministic_eval=True), observations(20)
-    assert policy.native_chooser().is_random
+    assert policy.native_chooser((4,)).is_random
     policy.eval()
     before = torch.get_rng_state()
     same(in_rust(policy, obs), by_torch(policy, obs))
     assert torch.equal(before, torch.get_rng_state())
     policy.deterministic_eval = False
-    assert policy.native_chooser().is_random
+    assert policy.native_chooser((4,)).is_random
 
 
 @pytest.mark.parametrize("make", CERTAIN.values(), ids=CERTAIN)
@@ -159,7 +159,7 @@ def test_one_action_is_mapped_into_the_space(make, monkeypatch):
     monkeypatch.setattr(policy, "_computed_action", None)  # by torch
     torch.manual_seed(1)
     same(policy.compute_action(obs), wanted)
-    assert policy.native_chooser().choose_one(obs).shape == wanted.shape
+    assert policy.native_chooser((4,)).choose_one(obs).shape == wanted.shape
 
 
 @settings(max_examples=40, deadline=None)
@@ -180,12 +180,12 @@ def test_means_and_deviations_are_those_of_torch(seed, hidden, heads, size, cond
     actor = ActorProb(Net(4, hidden_sizes=hidden), size, hidden_sizes=heads, **options)
     if not conditioned:
         nn.init.normal_(actor.sigma_param)
-    layers = Layers()
-    slots = layers.call_normal(actor, 0)
+    lowered = Lowered(actor, (4,))
+    network, slots = lowered.network(lowered.outputs)
     obs = (2 * np.random.default_rng(seed).normal(size=(rows, 4))).astype(dtype)
     with torch.no_grad():
         wanted = actor(obs)[0]
-    for one, other in zip(layers.network().forward(obs, slots), wanted, strict=True):
+    for one, other in zip(network.forward(obs, slots), wanted, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(one, other, rtol=5e-6, atol=1e-6)
 
@@ -200,17 +200,17 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_changed_policy_acts_by_torch(change):
     policy = sac()
-    policy.native_chooser()
+    policy.native_chooser((4,))
     change(policy)
     with pytest.raises(NotNativeError):
-        policy.native_chooser()
+        policy.native_chooser((4,))
 
 
 @pytest.mark.parametrize("name", ["forward", "draw_normal", "__call__"])
 def test_a_subclass_that_overrides_a_method_acts_by_torch(name):
     policy = sac()
     with pytest.raises(NotNativeError, match=r"^Own does not act in Rust: it chooses actions by a method of its own$"):
-        overriding(policy, **{name: getattr(type(policy), name)}).native_chooser()
+        overriding(policy, **{name: getattr(type(policy), name)}).native_chooser((4,))
 
 
 def test_a_method_that_makes_the_distribution_is_called():
@@ -222,7 +222,7 @@ def test_a_method_that_makes_the_distribution_is_called():
         Narrow(
             actor=ActorProb(features(), 6), critic=Critic(features()), optim=STEP, dist_fn=DiagonalNormal,
             action_space=gym.spaces.Box(-2, 2, (6,)),
-        ).native_chooser()  # fmt: skip
+        ).native_chooser((4,))  # fmt: skip
 
 
 @pytest.mark.parametrize(

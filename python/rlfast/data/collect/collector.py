@@ -528,7 +528,20 @@ class Collector:
             raise NotNativeError("hooks and custom statistics are given the policy's distribution")
         if self._episodes.hidden is not None:
             raise NotNativeError("there are hidden states")
-        return make(self.policy)
+        return make(self.policy, self._obs_shape())
+
+    def _obs_shape(self) -> tuple[int, ...]:
+        """Return the shape of one observation.
+
+        :raises NotNativeError: observations are no arrays.
+        """
+        newest = self._episodes.obs
+        if isinstance(newest, np.ndarray):
+            return tuple(newest.shape[1:])
+        space = getattr(self._envs, "single_observation_space", None) if newest is None else None
+        if not isinstance(space, gym.Space) or space.shape is None:
+            raise NotNativeError("observations are no arrays of one shape")
+        return space.shape
 
     def _native_steps(self, limit: Limit, chooser: object, *, random: bool) -> NativeSteps | None:
         """Return what takes many vector steps at once, in Rust; None where each is taken in Python."""

@@ -92,9 +92,12 @@ class JointPolicy:
                 kept[name] = value[own]
         return kept
 
-    def native_chooser(self) -> JointChooser:
-        """Returns what chooses actions in Rust; see :meth:`rlfast.policy.ActingPolicy.native_chooser`."""
-        return JointChooser(self, self._policy.native_chooser())
+    def native_chooser(self, shape: tuple[int, ...]) -> JointChooser:
+        """Returns what chooses actions in Rust; see :meth:`rlfast.policy.ActingPolicy.native_chooser`.
+
+        :param shape: the shape of one observation.
+        """
+        return JointChooser(self, self._policy.native_chooser(shape))
 
     def native_map(self) -> None:
         """Refuse whole collects in Rust.

@@ -99,10 +99,10 @@ class ImitationPolicy(ReplayLearner):
             act = logits.reshape(len(logits), *(self.action_space.shape or ()))
         return cast(ModelOutputBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden}))
 
-    def _make_chooser(self) -> Chooser:
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
         if self.action_type == "discrete":
-            return Chooser(self)
-        return ContinuousChooser(self, self.action_space.shape or ())
+            return Chooser(self, shape)
+        return ContinuousChooser(self, shape, self.action_space.shape or ())
 
     @instead_of_forward(lambda result: result.act if result.act.is_floating_point() else result.logits)
     def output(self, sample: Sample) -> torch.Tensor:

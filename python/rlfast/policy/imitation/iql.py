@@ -103,8 +103,8 @@ class IQLPolicy(ActorCriticLearner):
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
         return cast(DistBatchProtocol, wrap({**fields, "dist": dist}))
 
-    def _make_chooser(self) -> Chooser:
-        return NormalChooser(self, self._act_shape)
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+        return NormalChooser(self, shape, self._act_shape)
 
     @instead_of_forward(lambda result: result.dist)
     def dist(self, sample: Sample) -> DiagonalNormal:

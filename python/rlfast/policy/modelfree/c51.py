@@ -89,9 +89,9 @@ class C51Policy(QLearner):
         """Return the expected returns, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values((logits * self.support).sum(dim=2), mask)
 
-    def _make_chooser(self) -> Chooser:
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
         return self.for_all_actions(
-            ExpectationChooser(self, ("max_action_num",), atoms=len(self.support), values="support")
+            ExpectationChooser(self, shape, ("max_action_num",), atoms=len(self.support), values="support")
         )
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:

@@ -76,9 +76,9 @@ class QRDQNPolicy(QLearner):
         """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values(logits.mean(dim=2), mask)
 
-    def _make_chooser(self) -> Chooser:
+    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
         return self.for_all_actions(
-            ExpectationChooser(self, ("max_action_num",), atoms=self.num_quantiles, values=None)
+            ExpectationChooser(self, shape, ("max_action_num",), atoms=self.num_quantiles, values=None)
         )
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:

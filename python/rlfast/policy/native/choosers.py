@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast._core import Network, SchemaMismatch
+from rlfast._core import SchemaMismatch
 from rlfast.functional.distributions import Categorical
-from rlfast.policy.native.layers import Layers
+from rlfast.policy.native.lowering import Lowered, lowered_network
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import ModuleVersion
 
@@ -24,41 +25,52 @@ class Chooser:
     Torch rounds differently, so where two actions are nearly as good no choice is made here.
 
     :param policy: the policy, whose ``acting_network`` computes a number for each action.
+    :param shape: the shape of one observation.
     :param facts: names of the policy's attributes on which the choice depends.
-    :raises NotNativeError: the module is of another kind, or has hooks.
+    :raises NotNativeError: torch must compute the network, for the reason in the text.
     """
 
     is_random = False
     """Whether choices need random numbers."""
 
-    def __init__(self, policy: Any, facts: tuple[str, ...] = ()) -> None:
+    def __init__(self, policy: Any, shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
         self._module: nn.Module = policy.acting_network
-        self._fact_names = facts
+        self._shape, self._fact_names = shape, facts
         self._ahead: list[torch.Tensor] = []
-        layers = Layers()
-        self._add_nodes(layers, self._module)
-        self.network: Network = layers.network()
-        self._version = ModuleVersion(layers.modules, layers.tensors, policy)
+        if ModuleVersion([*self._module.modules()], [], policy).has_hooks:
+            raise NotNativeError("the policy or a network has hooks")
+        lowered = lowered_network(self._module, shape)
+        self.network, self._slots = lowered.network(self._numbers(lowered))
+        self._version = ModuleVersion(lowered.modules, [*lowered.tensors, *self._own_tensors(policy)], policy)
         self._facts = self._facts_of(policy)
         if not self._version.is_current():
-            raise NotNativeError("the policy or a network has hooks, or runs under autocast")
+            raise NotNativeError("autocast is on")
 
-    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
-        """Add the nodes that compute what actions are chosen from."""
-        layers.call_network(module, 0)
+    def _numbers(self, lowered: Lowered) -> list[int]:
+        """Return the slots that actions are chosen from, of which the greatest has a number for each action."""
+        shapes = lowered.shapes
+        if len(shapes) != 1 or len(shapes[0]) != 1:
+            raise NotNativeError(f"the network computes {shapes} numbers for each row, not one for each action")
+        return lowered.outputs
+
+    def _own_tensors(self, policy: Any) -> list[tuple[nn.Module, str]]:
+        """Return the tensors of the policy that the choice reads, as modules and names."""
+        return []
 
     def _facts_of(self, policy: object) -> tuple[Any, ...]:
         return tuple(getattr(policy, name) for name in self._fact_names)
 
-    def is_current(self, policy: Any) -> bool:
+    def is_current(self, policy: Any, shape: tuple[int, ...]) -> bool:
         """Return whether the policy still acts as it did when this object was made; weights may differ.
 
         Other attributes of networks than their parameters, submodules, modes and hooks are taken to stay.
 
         :param policy: the policy.
+        :param shape: the shape of one observation.
         """
         return (
             policy.acting_network is self._module
+            and shape == self._shape
             and self._version.is_current()
             and self._facts_of(policy) == self._facts
         )
@@ -145,20 +157,47 @@ class ExpectationChooser(Chooser):
     """Chooses the action with the greatest expected return, where a module computes a distribution for each action.
 
     :param policy: the policy, whose ``acting_network`` computes probabilities or quantiles.
+    :param shape: see :class:`Chooser`.
     :param facts: see :class:`Chooser`.
     :param atoms: how many numbers the module computes for each action.
     :param values: name of the policy's tensor of returns, whose probabilities they are; None if they are quantiles.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    def __init__(self, policy: object, facts: tuple[str, ...], *, atoms: int, values: str | None) -> None:
+    def __init__(
+        self, policy: Any, shape: tuple[int, ...], facts: tuple[str, ...], *, atoms: int, values: str | None
+    ) -> None:
         self._atoms: int = atoms
-        self._values: tuple[Any, str] | None = None if values is None else (policy, values)
-        super().__init__(policy, facts)
-        self._values = None  # or the policy would never be freed
+        self._values_name = values
+        self._values: torch.Tensor | None = None if values is None else getattr(policy, values)
+        super().__init__(policy, shape, facts)
 
-    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
-        layers.call_atoms(module, 0, self._atoms, self._values)
+    def _numbers(self, lowered: Lowered) -> list[int]:
+        if len(lowered.shapes) != 1 or lowered.shapes[0][1:] != (self._atoms,):
+            raise NotNativeError(f"the network computes {lowered.shapes} numbers, not {self._atoms} for each action")
+        slot = lowered.outputs[0]
+        if self._values is None:
+            return [lowered.add("mean", slot, self._atoms)]
+        if lowered.exponents(slot, self._atoms) is None:
+            raise NotNativeError("the network has no softmax where probabilities are needed")
+        return [lowered.add("expectation", slot, lowered.weights(self._values))]
+
+    def _own_tensors(self, policy: Any) -> list[tuple[nn.Module, str]]:
+        return [] if self._values_name is None else [(policy, self._values_name)]
+
+
+def shape_of(obs: object) -> tuple[int, ...]:
+    """Return the shape of one observation.
+
+    :param obs: the observation.
+    :raises NotNativeError: it is no array, no number and no list of numbers.
+    """
+    if isinstance(obs, np.ndarray):
+        return tuple(obs.shape)
+    if isinstance(obs, list | float | int):
+        with suppress(ValueError):  # of a ragged list
+            return np.asarray(obs).shape
+    raise NotNativeError("observations are no arrays of one shape")
 
 
 def row_of(obs: object) -> Any:
@@ -189,20 +228,21 @@ class ClockChooser(Chooser):
     :raises NotNativeError: see :class:`Chooser`, or the distribution is another one.
     """
 
-    def __init__(self, policy: object, dist_fn: object) -> None:
+    def __init__(self, policy: object, shape: tuple[int, ...], dist_fn: object) -> None:
         self._takes_probabilities = dist_fn is torch.distributions.Categorical
         if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
-        super().__init__(policy, drawing_facts(policy))
+        super().__init__(policy, shape, drawing_facts(policy))
         self._draw_for(policy)
 
-    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
-        slot = layers.call_network(module, 0)
+    def _numbers(self, lowered: Lowered) -> list[int]:
+        slots = super()._numbers(lowered)
         if not self._takes_probabilities:
-            return
-        if not layers.nodes or layers.nodes[-1][0] != "softmax" or slot != len(layers.nodes):
+            return slots
+        logits = lowered.exponents(slots[0], lowered.shapes[0][0])  # the same distribution
+        if logits is None:
             raise NotNativeError("the Categorical of torch takes probabilities, and the actor has no softmax")
-        layers.nodes.pop()  # the same distribution, with the exponents as logits
+        return [logits]
 
     def choose(self, obs: object) -> NDArray[Any] | None:
         if not self.is_random:
@@ -236,16 +276,17 @@ class ClockChooser(Chooser):
 _known: WeakKeyDictionary[Any, Chooser] = WeakKeyDictionary()
 
 
-def current_chooser(policy: object, make: Callable[[], Chooser]) -> Chooser:
+def current_chooser(policy: object, shape: tuple[int, ...], make: Callable[[tuple[int, ...]], Chooser]) -> Chooser:
     """Return the chooser of a policy, a new one if the policy has changed since the last call.
 
     It is not kept in the policy, whose attributes are saved and copied.
 
     :param policy: the policy.
-    :param make: makes a chooser.
+    :param shape: the shape of one observation.
+    :param make: makes a chooser for observations of a shape.
     :raises NotNativeError: it cannot be made.
     """
     chooser = _known.get(policy)
-    if chooser is None or not chooser.is_current(policy):
-        chooser = _known[policy] = make()
+    if chooser is None or not chooser.is_current(policy, shape):
+        chooser = _known[policy] = make(shape)
     return chooser

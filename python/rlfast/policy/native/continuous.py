@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakMethod
@@ -9,14 +10,13 @@ from weakref import WeakMethod
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 from torch.distributions import Distribution
 
 from rlfast._core import Network, SchemaMismatch
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
 from rlfast.policy.native.choosers import Chooser, drawing_facts, row_of
-from rlfast.policy.native.layers import Layers
+from rlfast.policy.native.lowering import Lowered
 from rlfast.utils.runtime.native import NotNativeError
 
 
@@ -24,19 +24,22 @@ class ContinuousChooser(Chooser):
     """Takes the output of a deterministic actor as actions. They equal those of the policy but for rounding.
 
     :param policy: the policy.
-    :param shape: the shape of one action.
+    :param shape: the shape of one observation.
+    :param act_shape: the shape of one action.
     :param facts: see :class:`Chooser`.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    _slots: tuple[int, ...]
+    def __init__(
+        self, policy: object, shape: tuple[int, ...], act_shape: tuple[int, ...], facts: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(policy, shape, facts)
+        self._act_shape = act_shape
 
-    def __init__(self, policy: object, shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
-        super().__init__(policy, facts)
-        self._shape = shape
-
-    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
-        self._slots = (layers.call_network(module, 0),)
+    def _numbers(self, lowered: Lowered) -> list[int]:
+        if len(lowered.outputs) != 1:
+            raise NotNativeError("the actor does not return one tensor of actions")
+        return lowered.outputs
 
     def choose(self, obs: Any) -> NDArray[Any] | None:
         try:
@@ -44,7 +47,7 @@ class ContinuousChooser(Chooser):
         except SchemaMismatch:
             return None
         act = self._actions(*outputs)
-        return act.reshape(len(act), *self._shape)
+        return act.reshape(len(act), *self._act_shape)
 
     def real_actions(self) -> tuple[int, int | None, bool]:
         return self._slots[0], None, False
@@ -63,7 +66,8 @@ class NormalChooser(ContinuousChooser):
 
     :param policy: the policy, whose actor computes means and standard deviations. It draws unless
         ``deterministic_eval`` is set and it is in evaluation mode.
-    :param shape: the shape of one action.
+    :param shape: the shape of one observation.
+    :param act_shape: the shape of one action.
     :param squashed: whether actions are the hyperbolic tangents of what is drawn. Default: False.
     :param dist: a method of the policy that makes the distribution from means and standard deviations; None (default)
         for :class:`rlfast.functional.distributions.DiagonalNormal`.
@@ -74,20 +78,23 @@ class NormalChooser(ContinuousChooser):
         self,
         policy: Any,
         shape: tuple[int, ...],
+        act_shape: tuple[int, ...],
         *,
         squashed: bool = False,
         dist: Callable[[tuple[torch.Tensor, ...]], Distribution] | None = None,
     ) -> None:
-        super().__init__(policy, shape, drawing_facts(policy))
+        super().__init__(policy, shape, act_shape, drawing_facts(policy))
         self._draw_for(policy)
-        self._size = self.network.outputs
         # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.
         self._tangent = Network(self._size, [("tanh", 0)]) if squashed else None
         # The policy is a key of a weak dictionary, so its method must not keep it alive.
         self._dist = None if dist is None or policy.dist_fn is DiagonalNormal else WeakMethod(dist)
 
-    def _add_nodes(self, layers: Layers, module: nn.Module) -> None:
-        self._slots = layers.call_normal(module, 0)
+    def _numbers(self, lowered: Lowered) -> list[int]:
+        if len(lowered.outputs) != 2 or len({*lowered.shapes}) != 1:
+            raise NotNativeError("the actor does not return means and standard deviations")
+        self._size = math.prod(lowered.shapes[0])
+        return lowered.outputs
 
     def _actions(self, *outputs: NDArray[np.float32]) -> NDArray[np.float32]:
         dist = None if self._dist is None else self._dist()

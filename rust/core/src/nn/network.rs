@@ -1,6 +1,7 @@
 //! Networks as lists of nodes.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::functions::Function;
 use crate::error::{Error, Result, value_error};
@@ -38,7 +39,7 @@ impl Weights {
 }
 
 /// What one slot is computed from. Slots are numbered from 0, the input.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Node {
     /// The product with a matrix, row by row, plus a vector if there is one.
     Linear {
@@ -60,19 +61,28 @@ pub enum Node {
         /// The function.
         function: Function,
     },
+    /// An operation on each pair of numbers.
+    Pair {
+        /// The slots, which are as wide.
+        inputs: [usize; 2],
+        /// The operation.
+        operation: Operation,
+    },
+    /// A number for each group.
+    Reduce {
+        /// The slot of the groups.
+        input: usize,
+        /// The numbers of a group.
+        size: usize,
+        /// What is computed of them.
+        reduction: Reduction,
+    },
     /// Powers of e, divided by the sum of their group.
     Softmax {
         /// The slot of the exponents.
         input: usize,
-        /// The numbers of a group; None for one group.
-        size: Option<usize>,
-    },
-    /// Action values: the value plus the advantage, less the mean of all advantages (arXiv:1511.06581, equation 9).
-    Dueling {
-        /// The slot of the advantages.
-        advantage: usize,
-        /// The slot of the value: one number, or as many as there are for each action.
-        value: usize,
+        /// The numbers of a group.
+        size: usize,
     },
     /// The expected value for each group of probabilities.
     Expectation {
@@ -81,24 +91,33 @@ pub enum Node {
         /// The values of a group.
         values: Weights,
     },
-    /// The mean of each group.
-    Mean {
-        /// The slot of the terms.
+    /// The numbers of each group, divided by their root mean square, or by their standard deviation after the mean was
+    /// subtracted (arXiv:1607.06450, arXiv:1910.07467).
+    Normalize {
+        /// The slot of the groups.
         input: usize,
         /// The numbers of a group.
         size: usize,
+        /// What is added to the mean square or the variance.
+        epsilon: f32,
+        /// Whether the mean is subtracted.
+        centered: bool,
+        /// A factor for each number of a group.
+        weight: Option<Weights>,
+        /// A term for each number of a group.
+        bias: Option<Weights>,
     },
-    /// The products with numbers that are the same for all rows.
-    Product {
-        /// The slot of the other factors.
+    /// Some of the numbers of a slot, in any order.
+    Pick {
+        /// The slot.
         input: usize,
-        /// A number for each factor.
-        values: Weights,
+        /// Their places.
+        places: Arc<[usize]>,
     },
-    /// The sums of two slots.
-    Sum {
-        /// The slots, which are as wide.
-        inputs: [usize; 2],
+    /// The numbers of several slots, one after the other.
+    Join {
+        /// The slots.
+        inputs: Arc<[usize]>,
     },
     /// The same numbers for all rows.
     Constant {
@@ -107,8 +126,38 @@ pub enum Node {
     },
 }
 
+/// An operation on two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The sum.
+    Add,
+    /// The difference.
+    Subtract,
+    /// The product.
+    Multiply,
+    /// The quotient.
+    Divide,
+    /// The greater number.
+    Maximum,
+    /// The smaller number.
+    Minimum,
+}
+
+/// What is computed of a group of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// The sum.
+    Sum,
+    /// The mean.
+    Mean,
+    /// The greatest number.
+    Max,
+    /// The smallest number.
+    Min,
+}
+
 /// A part of the description of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Part {
     /// None.
     Missing,
@@ -116,21 +165,43 @@ pub enum Part {
     Number(f64),
     /// Weights, and the number of rows of a matrix.
     Weights(Weights, Option<usize>),
+    /// Places in a slot, or slots.
+    Places(Vec<usize>),
 }
 
 impl Part {
-    fn size(self) -> Result<usize> {
-        match self {
+    fn size(&self) -> Result<usize> {
+        match *self {
             Self::Number(size) if size >= 0.0 && size.fract() == 0.0 => Ok(size as usize),
-            other => value_error!("a slot or a size is a whole number, got {other:?}"),
+            ref other => value_error!("a slot or a size is a whole number, got {other:?}"),
         }
     }
 
-    fn weights(self) -> Result<Weights> {
-        if let Self::Weights(weights, _) = self {
+    fn number(&self) -> Result<f32> {
+        if let Self::Number(number) = *self {
+            Ok(number as f32)
+        } else {
+            value_error!("a function takes numbers, got {self:?}")
+        }
+    }
+
+    fn weights(&self) -> Result<Weights> {
+        if let Self::Weights(weights, _) = *self {
             Ok(weights)
         } else {
-            value_error!("weights are an array, got {self:?}")
+            value_error!("weights are an array of floats, got {self:?}")
+        }
+    }
+
+    fn weights_if_any(&self) -> Result<Option<Weights>> {
+        if let Self::Missing = self { Ok(None) } else { self.weights().map(Some) }
+    }
+
+    fn places(&self) -> Result<Arc<[usize]>> {
+        if let Self::Places(places) = self {
+            Ok(places.as_slice().into())
+        } else {
+            value_error!("places are an array of integers, got {self:?}")
         }
     }
 }
@@ -141,29 +212,45 @@ impl Node {
     /// # Errors
     /// `Value` for an unknown name, or for other parts than the node has.
     pub fn described(name: &str, parts: &[Part]) -> Result<Self> {
-        let Some((input, rest)) = parts.split_first() else { return value_error!("{name} needs its parts") };
-        Ok(match (name, rest) {
-            ("constant", []) => Self::Constant { values: input.weights()? },
-            ("linear", &[Part::Weights(weight, rows), bias, Part::Number(relu)]) => {
-                let Some(outputs) = rows else { return value_error!("the weights of a layer have two axes") };
-                let bias = if let Part::Missing = bias { None } else { Some(bias.weights()?) };
-                Self::Linear { input: input.size()?, weight, bias, outputs, relu: relu != 0.0 }
+        let pair =
+            |one: &Part, other: &Part, operation| Ok(Self::Pair { inputs: [one.size()?, other.size()?], operation });
+        let reduce = |input: &Part, size: &Part, reduction| {
+            Ok(Self::Reduce { input: input.size()?, size: size.size()?, reduction })
+        };
+        Ok(match (name, parts) {
+            ("constant", [values]) => Self::Constant { values: values.weights()? },
+            ("linear", [input, Part::Weights(weight, rows), bias, Part::Number(relu)]) => {
+                let Some(outputs) = *rows else { return value_error!("the weights of a layer have two axes") };
+                let bias = bias.weights_if_any()?;
+                Self::Linear { input: input.size()?, weight: *weight, bias, outputs, relu: *relu != 0.0 }
             }
-            ("dueling", [value]) => Self::Dueling { advantage: input.size()?, value: value.size()? },
-            ("softmax", []) => Self::Softmax { input: input.size()?, size: None },
-            ("softmax", [size]) => Self::Softmax { input: input.size()?, size: Some(size.size()?) },
-            ("expectation", [values]) => Self::Expectation { input: input.size()?, values: values.weights()? },
-            ("mean", [size]) => Self::Mean { input: input.size()?, size: size.size()? },
-            ("product", [values]) => Self::Product { input: input.size()?, values: values.weights()? },
-            ("sum", [other]) => Self::Sum { inputs: [input.size()?, other.size()?] },
-            _ => {
-                let number = |part: &Part| match *part {
-                    Part::Number(number) => Ok(number as f32),
-                    other => value_error!("{name} takes numbers, got {other:?}"),
-                };
-                let numbers = rest.iter().map(number).collect::<Result<Vec<_>>>()?;
+            ("add", [one, other]) => return pair(one, other, Operation::Add),
+            ("subtract", [one, other]) => return pair(one, other, Operation::Subtract),
+            ("multiply", [one, other]) => return pair(one, other, Operation::Multiply),
+            ("divide", [one, other]) => return pair(one, other, Operation::Divide),
+            ("maximum", [one, other]) => return pair(one, other, Operation::Maximum),
+            ("minimum", [one, other]) => return pair(one, other, Operation::Minimum),
+            ("sum", [input, size]) => return reduce(input, size, Reduction::Sum),
+            ("mean", [input, size]) => return reduce(input, size, Reduction::Mean),
+            ("max", [input, size]) => return reduce(input, size, Reduction::Max),
+            ("min", [input, size]) => return reduce(input, size, Reduction::Min),
+            ("softmax", [input, size]) => Self::Softmax { input: input.size()?, size: size.size()? },
+            ("expectation", [input, values]) => Self::Expectation { input: input.size()?, values: values.weights()? },
+            ("normalize", [input, size, epsilon, Part::Number(centered), weight, bias]) => Self::Normalize {
+                input: input.size()?,
+                size: size.size()?,
+                epsilon: epsilon.number()?,
+                centered: *centered != 0.0,
+                weight: weight.weights_if_any()?,
+                bias: bias.weights_if_any()?,
+            },
+            ("pick", [input, places]) => Self::Pick { input: input.size()?, places: places.places()? },
+            ("join", [slots]) => Self::Join { inputs: slots.places()? },
+            (_, [input, numbers @ ..]) => {
+                let numbers = numbers.iter().map(Part::number).collect::<Result<Vec<_>>>()?;
                 Self::Map { input: input.size()?, function: Function::named(name, &numbers)? }
             }
+            (_, []) => return value_error!("{name} needs its parts"),
         })
     }
 }
@@ -214,34 +301,45 @@ impl Network {
                     outputs
                 }
                 Node::Map { input, .. } => width(input)?,
+                Node::Pair { inputs: [one, other], .. } => {
+                    if width(one)? != width(other)? {
+                        return value_error!("node {k} takes pairs of {} and {} numbers", width(one)?, width(other)?);
+                    }
+                    width(one)?
+                }
+                Node::Reduce { input, size, .. } => groups(k, width(input)?, size)?,
                 Node::Softmax { input, size } => {
-                    groups(k, width(input)?, size.unwrap_or(width(input)?))?;
+                    groups(k, width(input)?, size)?;
                     width(input)?
                 }
-                Node::Dueling { advantage, value } => {
-                    groups(k, width(advantage)?, width(value)?)?;
-                    width(advantage)?
+                Node::Normalize { input, size, weight, bias, .. } => {
+                    groups(k, width(input)?, size)?;
+                    if [weight, bias].iter().flatten().any(|weights| weights.len != size) {
+                        return value_error!("node {k} needs {size} weights, one for each number of a group");
+                    }
+                    width(input)?
                 }
                 Node::Expectation { input, values } => {
                     let below = input.checked_sub(1).and_then(|k| nodes.get(k));
                     match below {
-                        Some(Node::Softmax { size: Some(size), .. }) if *size == values.len => {}
+                        Some(Node::Softmax { size, .. }) if *size == values.len => {}
                         _ => return value_error!("node {k} needs a softmax in groups of {}", values.len),
                     }
                     groups(k, width(input)?, values.len)?
                 }
-                Node::Mean { input, size } => groups(k, width(input)?, size)?,
-                Node::Product { input, values } => {
-                    if values.len != width(input)? {
-                        return value_error!("node {k} needs {} factors, got {}", width(input)?, values.len);
+                Node::Pick { input, ref places } => {
+                    let width = width(input)?;
+                    if let Some(place) = places.iter().find(|&&place| place >= width) {
+                        return value_error!("node {k} picks the number {place} of {width}");
                     }
-                    values.len
+                    places.len()
                 }
-                Node::Sum { inputs: [one, other] } => {
-                    if width(one)? != width(other)? {
-                        return value_error!("node {k} adds {} and {} numbers", width(one)?, width(other)?);
+                Node::Join { ref inputs } => {
+                    let mut all = 0_usize;
+                    for &slot in &**inputs {
+                        all = all.saturating_add(width(slot)?);
                     }
-                    width(one)?
+                    all
                 }
                 Node::Constant { values } => values.len,
             };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::functions::softmax;
 use super::linear::{magnitude, product};
-use super::network::{Network, Node, Weights};
+use super::network::{Network, Node, Operation, Reduction, Weights};
 use crate::error::Result;
 use crate::simd::{MulAdd, ProductKernel, run_products};
 use crate::vectors::filled;
@@ -45,37 +45,55 @@ impl Done<'_> {
 
     fn scale_of<const L: usize>(&self, slot: usize) -> [f32; L] {
         let (lanes, _) = self.numbers.as_chunks::<L>();
-        match slot.checked_sub(1).map(|k| self.network.nodes()[k]) {
-            Some(Node::Linear { input, weight, bias, outputs, .. }) => {
-                let x = &lanes[self.network.start(input)..][..self.network.width(input).unwrap_or(0)];
+        let read = |slot: usize| &lanes[self.network.start(slot)..][..self.network.width(slot).unwrap_or(0)];
+        let both = |one: [f32; L], other: [f32; L]| -> [f32; L] { std::array::from_fn(|lane| one[lane] + other[lane]) };
+        match slot.checked_sub(1).map(|k| &self.network.nodes()[k]) {
+            Some(&Node::Linear { input, weight, bias, outputs, .. }) => {
                 let bias = bias.map_or(std::ptr::null(), |bias| bias.data());
                 // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
-                unsafe { magnitude(x, weight.data(), bias, outputs) }
+                unsafe { magnitude(read(input), weight.data(), bias, outputs) }
             }
-            Some(Node::Dueling { advantage, value }) => {
-                let (advantage, value) = (self.scale_of::<L>(advantage), self.scale_of::<L>(value));
-                std::array::from_fn(|lane| 2.0 * advantage[lane] + value[lane])
-            }
-            // Each probability has a relative error of twice the error of an exponent.
-            Some(Node::Softmax { input, .. }) => {
-                let (exponent, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
-                std::array::from_fn(|lane| (2.0 * exponent[lane] + 1.0) * largest[lane])
-            }
-            Some(Node::Expectation { input, values }) => self.scale_of_expectation(input, slot, values),
-            Some(Node::Mean { input, .. }) => self.scale_of(input),
-            Some(Node::Product { input, values }) => {
-                let scale = self.scale_of::<L>(input);
-                let largest = each(values).fold(0.0_f32, |largest, value| largest.max(value.abs()));
-                scale.map(|scale| scale * largest)
-            }
-            Some(Node::Sum { inputs: [one, other] }) => {
-                let (one, other) = (self.scale_of::<L>(one), self.scale_of::<L>(other));
-                std::array::from_fn(|lane| one[lane] + other[lane])
-            }
-            Some(Node::Map { input, function }) => {
+            Some(&Node::Map { input, function }) => {
                 let (below, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
                 std::array::from_fn(|lane| function.steepness() * below[lane] + largest[lane])
             }
+            Some(&Node::Pair { inputs: [one, other], operation }) => {
+                let scales = (self.scale_of::<L>(one), self.scale_of::<L>(other));
+                match operation {
+                    Operation::Multiply => {
+                        let (first, second) = (self.largest::<L>(one), self.largest::<L>(other));
+                        std::array::from_fn(|lane| scales.0[lane] * second[lane] + scales.1[lane] * first[lane])
+                    }
+                    Operation::Divide => [f32::INFINITY; L], // a divisor may be near 0
+                    _ => both(scales.0, scales.1),
+                }
+            }
+            Some(&Node::Reduce { input, size, reduction }) => {
+                let terms = if reduction == Reduction::Sum { size as f32 } else { 1.0 };
+                self.scale_of::<L>(input).map(|scale| terms * scale)
+            }
+            // Each probability has a relative error of twice the error of an exponent.
+            Some(&Node::Softmax { input, .. }) => {
+                let (exponent, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
+                std::array::from_fn(|lane| (2.0 * exponent[lane] + 1.0) * largest[lane])
+            }
+            Some(&Node::Expectation { input, values }) => self.scale_of_expectation(input, slot, values),
+            // The derivative is at most two divisors of the group's, by which numbers were divided.
+            Some(&Node::Normalize { input, size, epsilon, centered, weight, .. }) => {
+                let (below, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
+                let mut steepest = [0.0_f32; L];
+                for group in read(input).chunks_exact(size) {
+                    let (_, factor) = moments(group, epsilon, centered);
+                    steepest = std::array::from_fn(|lane| steepest[lane].max(factor[lane]));
+                }
+                let most = weight.map_or(1.0, |weight| each(weight).fold(0.0_f32, |most, x| most.max(x.abs())));
+                std::array::from_fn(|lane| 2.0 * most * steepest[lane] * below[lane] + largest[lane])
+            }
+            Some(&Node::Pick { input, .. }) => self.scale_of(input),
+            Some(Node::Join { inputs }) => inputs.iter().fold([0.0; L], |scale, &input| {
+                let other = self.scale_of::<L>(input);
+                std::array::from_fn(|lane| scale[lane].max(other[lane]))
+            }),
             Some(Node::Constant { .. }) | None => self.largest(slot),
         }
     }
@@ -90,7 +108,8 @@ impl Done<'_> {
     /// The scale of expected values: relative errors of probabilities shift them by the distances of the values, and
     /// sums of products are rounded.
     fn scale_of_expectation<const L: usize>(&self, input: usize, slot: usize, values: Weights) -> [f32; L] {
-        let Some(Node::Softmax { input: exponents, .. }) = input.checked_sub(1).map(|k| self.network.nodes()[k]) else {
+        let Some(&Node::Softmax { input: exponents, .. }) = input.checked_sub(1).map(|k| &self.network.nodes()[k])
+        else {
             return [f32::INFINITY; L];
         };
         let (exponent, (lanes, _)) = (self.scale_of::<L>(exponents), self.numbers.as_chunks::<L>());
@@ -192,37 +211,55 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
                     out.copy_from_slice(read(input));
                     function.apply(out.as_flattened_mut());
                 }
+                Node::Pair { inputs: [one, other], operation } => {
+                    operation.apply(read(one).as_flattened(), read(other).as_flattened(), out.as_flattened_mut());
+                }
+                Node::Reduce { input, size, reduction } => {
+                    for (out, group) in out.iter_mut().zip(read(input).chunks_exact(size)) {
+                        *out = reduction.of(group);
+                    }
+                }
                 Node::Softmax { input, size } => {
                     out.copy_from_slice(read(input));
-                    for group in out.chunks_exact_mut(size.unwrap_or(width)) {
+                    for group in out.chunks_exact_mut(size) {
                         softmax(group);
                     }
                 }
-                Node::Dueling { advantage, value } => dueling(read(advantage), read(value), out),
                 Node::Expectation { input, values } => {
                     for (out, group) in out.iter_mut().zip(read(input).chunks_exact(values.len())) {
-                        *out = sum_of(group.iter().zip(each(values)));
+                        *out = sum_of(group.iter().zip(each(values))).map(|sum| sum as f32);
                     }
                 }
-                Node::Mean { input, size } => {
-                    for (out, group) in out.iter_mut().zip(read(input).chunks_exact(size)) {
-                        *out = sum_of(group.iter().map(|lanes| (lanes, 1.0))).map(|sum| sum / size as f32);
+                Node::Normalize { input, size, epsilon, centered, weight, bias } => {
+                    for (out, group) in out.chunks_exact_mut(size).zip(read(input).chunks_exact(size)) {
+                        let (mean, factor) = moments(group, epsilon, centered);
+                        let (mut factors, mut terms) = (weight.map(each), bias.map(each));
+                        for (out, lanes) in out.iter_mut().zip(group) {
+                            let scale = factors.as_mut().and_then(Iterator::next).unwrap_or(1.0);
+                            let shift = terms.as_mut().and_then(Iterator::next).unwrap_or(0.0);
+                            for lane in 0..L {
+                                out[lane] = (lanes[lane] - mean[lane]) * factor[lane] * scale + shift;
+                            }
+                        }
                     }
                 }
-                Node::Product { input, values } => {
-                    for ((out, lanes), value) in out.iter_mut().zip(read(input)).zip(each(values)) {
-                        *out = lanes.map(|number| number * value);
+                Node::Pick { input, ref places } => {
+                    let from = read(input);
+                    for (out, &place) in out.iter_mut().zip(&**places) {
+                        *out = from[place];
                     }
                 }
-                Node::Sum { inputs: [one, other] } => {
-                    for ((out, one), other) in out.iter_mut().zip(read(one)).zip(read(other)) {
-                        *out = std::array::from_fn(|lane| one[lane] + other[lane]);
+                Node::Join { ref inputs } => {
+                    let mut rest = out;
+                    for &input in &**inputs {
+                        let (part, others) = rest.split_at_mut(read(input).len());
+                        part.copy_from_slice(read(input));
+                        rest = others;
                     }
                 }
                 Node::Constant { values } => {
-                    for (i, lanes) in out.iter_mut().enumerate() {
-                        // SAFETY: as many numbers as the slot is wide.
-                        *lanes = [unsafe { *values.data().add(i) }; L];
+                    for (out, value) in out.iter_mut().zip(each(values)) {
+                        *out = [value; L];
                     }
                 }
             }
@@ -230,33 +267,87 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
     }
 }
 
+impl Operation {
+    #[inline(always)]
+    fn apply(self, one: &[f32], other: &[f32], out: &mut [f32]) {
+        // A loop for each operation, so that each is compiled to vector instructions.
+        macro_rules! each {
+            ($x:ident, $y:ident => $value:expr) => {
+                for ((out, &$x), &$y) in out.iter_mut().zip(one).zip(other) {
+                    *out = $value;
+                }
+            };
+        }
+        match self {
+            Self::Add => each!(x, y => x + y),
+            Self::Subtract => each!(x, y => x - y),
+            Self::Multiply => each!(x, y => x * y),
+            Self::Divide => each!(x, y => x / y),
+            Self::Maximum => each!(x, y => if x > y || x.is_nan() { x } else { y }),
+            Self::Minimum => each!(x, y => if x < y || x.is_nan() { x } else { y }),
+        }
+    }
+}
+
+impl Reduction {
+    #[inline(always)]
+    fn of<const L: usize>(self, group: &[[f32; L]]) -> [f32; L] {
+        let operation = match self {
+            Self::Sum => return sum_of(group.iter().map(|lanes| (lanes, 1.0))).map(|sum| sum as f32),
+            Self::Mean => {
+                let sum = sum_of(group.iter().map(|lanes| (lanes, 1.0)));
+                return sum.map(|sum| (sum / group.len() as f64) as f32);
+            }
+            Self::Max => Operation::Maximum,
+            Self::Min => Operation::Minimum,
+        };
+        let mut best = group[0];
+        for lanes in &group[1..] {
+            let before = best;
+            operation.apply(&before, lanes, &mut best);
+        }
+        best
+    }
+}
+
+/// Numbers that are added in single precision before their sum is added to the result.
+const SHORT: usize = 16;
+
+/// The sum of what `of` makes of the numbers of a group.
+#[inline(always)]
+fn total<const L: usize>(group: &[[f32; L]], of: impl Fn(f32, usize) -> f32) -> [f64; L] {
+    let mut total = [0.0_f64; L];
+    for part in group.chunks(SHORT) {
+        let mut sum = [0.0_f32; L];
+        for lanes in part {
+            for lane in 0..L {
+                sum[lane] += of(lanes[lane], lane);
+            }
+        }
+        for lane in 0..L {
+            total[lane] += f64::from(sum[lane]);
+        }
+    }
+    total
+}
+
+/// The mean of a group, 0 unless it is `centered`, and the factor that makes its mean square 1.
+#[inline(always)]
+fn moments<const L: usize>(group: &[[f32; L]], epsilon: f32, centered: bool) -> ([f32; L], [f32; L]) {
+    let size = group.len() as f64;
+    let mean = if centered { total(group, |x, _| x).map(|sum| (sum / size) as f32) } else { [0.0; L] };
+    let squares = total(group, |x, lane| (x - mean[lane]) * (x - mean[lane]));
+    (mean, squares.map(|squares| (1.0 / (squares / size + f64::from(epsilon)).sqrt()) as f32))
+}
+
 /// The sum of the products of lanes and numbers.
 #[inline(always)]
-fn sum_of<'a, const L: usize>(terms: impl Iterator<Item = (&'a [f32; L], f32)>) -> [f32; L] {
+fn sum_of<'a, const L: usize>(terms: impl Iterator<Item = (&'a [f32; L], f32)>) -> [f64; L] {
     let mut sum = [0.0_f64; L];
     for (lanes, factor) in terms {
         for lane in 0..L {
             sum[lane] += f64::from(lanes[lane]) * f64::from(factor);
         }
     }
-    sum.map(|sum| sum as f32)
-}
-
-/// Writes action values, of one number for each action or several.
-#[inline(always)]
-fn dueling<const L: usize>(advantage: &[[f32; L]], value: &[[f32; L]], out: &mut [[f32; L]]) {
-    let (size, actions) = (value.len(), (advantage.len() / value.len()) as f32);
-    for (k, value) in value.iter().enumerate() {
-        let mut sum = [0.0_f32; L];
-        for lanes in advantage[k..].iter().step_by(size) {
-            for lane in 0..L {
-                sum[lane] += lanes[lane];
-            }
-        }
-        for (out, lanes) in out[k..].iter_mut().step_by(size).zip(advantage[k..].iter().step_by(size)) {
-            for lane in 0..L {
-                out[lane] = value[lane] + lanes[lane] - sum[lane] / actions;
-            }
-        }
-    }
+    sum
 }

@@ -282,7 +282,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     assert!(refused(&mut plain, all.clone(), Limit::Steps(1), &[1.0; 9]).contains("there are 9 numbers for step 0"));
     let mut two = vec![0.0; 4 * ENVS];
     let mut vector = envs(&mut two);
-    let narrow = Network::new(2, vec![Node::Softmax { input: 0, size: None }]).unwrap();
+    let narrow = Network::new(2, vec![Node::Softmax { input: 0, size: 2 }]).unwrap();
     let mut running = CollectState { obs: &mut two, ready: all.clone(), limit: Limit::Steps(1) };
     let noise: Acting<'_, Source64> = Acting::Greatest;
     let error = collect(&mut *vector, &mut plain, Some(&narrow), &mut running, noise).unwrap_err();

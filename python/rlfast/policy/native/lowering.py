@@ -1,0 +1,212 @@
+"""Networks of torch as programs of the engine.
+
+A network is run once on random observations (:mod:`~rlfast.policy.native.tracing`), and each call of torch becomes
+nodes of a :class:`rlfast._core.Network`, whose weights are read where they are. Calls that only move numbers, such as
+``view``, ``chunk`` or ``x[:, 1:]``, are done on the places of the numbers. The program is then compared with the
+network on other observations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlfast._core import Network
+from rlfast.policy.native.operations import OPERATIONS
+from rlfast.policy.native.tracing import trace
+from rlfast.policy.native.values import Node, Program
+from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.torch_private.changes import registrations
+
+_logger = logging.getLogger(__name__)
+
+ROWS = 3
+"""The rows of the traced batch."""
+TOLERANCE = 1e-5
+"""How far a program's outputs may be from the network's, as a share of the largest."""
+
+
+_refused: WeakKeyDictionary[nn.Module, tuple[Any, str]] = WeakKeyDictionary()
+
+
+def lowered_network(module: nn.Module, shape: tuple[int, ...]) -> Lowered:
+    """Return a network as a program; see :class:`Lowered`. A refusal is remembered until some module changes.
+
+    :param module: see :class:`Lowered`.
+    :param shape: see :class:`Lowered`.
+    :raises NotNativeError: see :class:`Lowered`.
+    """
+    state = registrations(), shape, [part.training for part in module.modules()]
+    refused_in, why = _refused.get(module, (None, ""))
+    if refused_in == state:
+        raise NotNativeError(why)
+    try:
+        return Lowered(module, shape)
+    except NotNativeError as error:
+        _refused[module] = state, str(error)
+        _logger.info("%s acts by torch: %s", type(module).__name__, error)
+        raise
+
+
+class Lowered:
+    """A network as a program of the engine.
+
+    :param module: called as ``module(obs)``; returns an output, or a tuple of outputs, and the next hidden state.
+    :param shape: the shape of one observation.
+    :raises NotNativeError: torch must compute it, for the reason in the text.
+    """
+
+    def __init__(self, module: nn.Module, shape: tuple[int, ...]) -> None:
+        self._module = module
+        self.modules = [*module.modules()]
+        self._owners = {
+            id(tensor): (owner, name)
+            for owner in self.modules
+            for name, tensor in itertools.chain(
+                owner.named_parameters(recurse=False), owner.named_buffers(recurse=False)
+            )
+        }
+        for owner, name in self._owners.values():
+            tensor = getattr(owner, name)
+            if tensor.is_floating_point() and (tensor.dtype != torch.float32 or tensor.device.type != "cpu"):
+                where = f"{tensor.dtype} on {tensor.device}, not float32 on cpu"
+                raise NotNativeError(f"a {name} of {type(owner).__name__} is {where}")
+        draws = torch.Generator().manual_seed(0)
+        self._examples = [torch.randn(rows, *shape, generator=draws) for rows in (ROWS, 1, 2)]
+        if not self._examples[0].numel():
+            raise NotNativeError("observations are empty")
+        traced = trace(module, self._examples[0], OPERATIONS)
+        self._program = Program(traced.obs)
+        for call in traced.calls:
+            OPERATIONS[call.name](self._program, call)
+        self.outputs = [self._program.rows(output) for output in traced.outputs]
+        """The slots of the outputs."""
+        self.shapes = [tuple(output.shape[1:]) for output in traced.outputs]
+        """The shapes of the outputs of one row."""
+
+    def weights(self, tensor: Tensor) -> Any:
+        """Return the numbers of a tensor for a node; see :meth:`Program.weights`.
+
+        :param tensor: the tensor.
+        """
+        return self._program.weights(tensor)
+
+    @property
+    def tensors(self) -> Iterator[tuple[nn.Module, str]]:
+        """The parameters and buffers that the program reads, as modules and names."""
+        return (self._owners[id(tensor)] for tensor in self._program.read if id(tensor) in self._owners)
+
+    def add(self, *node: Any) -> int:
+        """Add a node.
+
+        :param node: as :class:`rlfast._core.Network` takes it.
+        :return: its slot.
+        """
+        return self._program.add(*node)
+
+    def exponents(self, slot: int, size: int) -> int | None:
+        """Return the slot of the exponents, if a slot is a softmax in groups.
+
+        :param slot: the slot of the probabilities.
+        :param size: the numbers of a group.
+        :return: the slot; None if it is none.
+        """
+        name, *parts = self._program.node(slot)
+        return int(parts[0]) if name == "softmax" and parts[1] == size else None
+
+    def network(self, slots: Sequence[int]) -> tuple[Network, list[int]]:
+        """Return the engine's network, with what ``slots`` need, and their new numbers.
+
+        :param slots: the slots that are used. The greatest becomes the last one.
+        :raises NotNativeError: it would be larger than the engine's networks may be, or computes other numbers than
+            the module.
+        """
+        nodes, numbers = pruned(self._program.nodes, [*slots, *self.outputs])
+        network = _engine(self._program.inputs, nodes)
+        self._compare(network, [numbers[slot] for slot in self.outputs])
+        nodes, numbers = pruned(self._program.nodes, slots)
+        return _engine(self._program.inputs, nodes), [numbers[slot] for slot in slots]
+
+    def _compare(self, network: Network, slots: list[int]) -> None:
+        """Compare the outputs of a network of the engine with those of the module."""
+        for obs in self._examples:
+            with torch.no_grad():
+                output, _ = self._module(obs)
+            outputs = output if isinstance(output, tuple | list) else (output,)
+            for wanted, found in zip(outputs, network.forward(obs.numpy(), slots), strict=True):
+                wanted_BN = wanted.reshape(len(obs), -1).numpy()
+                scale = max(float(abs(wanted_BN).max()), 1.0)
+                if not (abs(found - wanted_BN) <= TOLERANCE * scale).all():
+                    raise NotNativeError(
+                        f"{type(self._module).__name__} computes other numbers than the operations that it calls: "
+                        "its forward depends on the batch size, or on what it did before"
+                    )
+
+
+def _engine(inputs: int, nodes: list[Node]) -> Network:
+    if not any(node[0] == "linear" for node in nodes):
+        raise NotNativeError("the network has no linear layer")
+    try:
+        return Network(inputs, nodes)
+    except ValueError as error:
+        raise NotNativeError(f"the network cannot be computed: {error}") from error
+
+
+def pruned(nodes: Sequence[Node], slots: Sequence[int]) -> tuple[list[Node], dict[int, int]]:
+    """Return the nodes that slots need, with each ReLU in the linear layer before it, and the new numbers of slots.
+
+    :param nodes: node ``k`` computes slot ``k + 1``.
+    :param slots: the slots that are needed.
+    """
+    uses = dict.fromkeys(slots, 2)  # what is read outside is never overwritten by a ReLU
+    for slot in range(len(nodes), 0, -1):
+        if slot in uses:
+            for below in inputs_of(nodes[slot - 1]):
+                uses[below] = uses.get(below, 0) + 1
+    kept: list[Node] = []
+    numbers = {0: 0}
+    for slot, node in enumerate(nodes, 1):
+        if slot not in uses:
+            continue
+        renumbered = with_inputs(node, [numbers[below] for below in inputs_of(node)])
+        below = numbers.get(node[1], 0) if node[0] == "relu" else 0
+        if below == len(kept) > 0 and kept[-1][0] == "linear" and uses[node[1]] == 1:
+            kept[-1] = (*kept[-1][:-1], True)
+        else:
+            kept.append(renumbered)
+        numbers[slot] = len(kept)
+    return kept, numbers
+
+
+_PAIRS = {"add", "subtract", "multiply", "divide", "maximum", "minimum"}
+
+
+def inputs_of(node: Node) -> list[int]:
+    """Return the slots that a node reads.
+
+    :param node: as :class:`rlfast._core.Network` takes it.
+    """
+    name = node[0]
+    if name == "constant":
+        return []
+    if name == "join":
+        return [int(slot) for slot in node[1]]
+    return list(node[1:3] if name in _PAIRS else node[1:2])
+
+
+def with_inputs(node: Node, slots: Sequence[int]) -> Node:
+    """Return a node that reads other slots.
+
+    :param node: the node.
+    :param slots: as many slots as it reads.
+    """
+    if node[0] == "join":
+        return ("join", np.array(slots, np.int64))
+    return (node[0], *slots, *node[1 + len(slots) :])

@@ -1,0 +1,511 @@
+"""The functions of torch that become nodes of the engine, by their names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlfast.policy.native.tracing import Call
+from rlfast.policy.native.values import Program, Value, is_identity
+from rlfast.utils.runtime.native import NotNativeError
+
+Operation: TypeAlias = Callable[[Program, Call], None]
+OPERATIONS: dict[str, Operation] = {}
+"""What adds the nodes of a call, by the name of the function."""
+
+
+def operation(*names: str) -> Callable[[Operation], Operation]:
+    """Declare what adds the nodes of functions.
+
+    :param names: the names of the functions.
+    """
+
+    def declared(add: Operation) -> Operation:
+        OPERATIONS.update(dict.fromkeys(names, add))
+        return add
+
+    return declared
+
+
+def arguments(call: Call, *names: str, **defaults: Any) -> list[Any]:
+    """Return the arguments of a call in the order of these names.
+
+    :param call: the call.
+    :param names: those that must be given.
+    :param defaults: the others, and their defaults.
+    :raises NotNativeError: there are others.
+    """
+    wanted = [*names, *defaults]
+    given = dict(zip(wanted, call.args, strict=False)) | call.kwargs
+    if len(call.args) > len(wanted) or not set(names) <= set(given) <= set(wanted):
+        raise NotNativeError(f"the network calls torch's {call.name} with other arguments than are known")
+    return [given.get(name, defaults.get(name)) for name in wanted]
+
+
+# -- no numbers, and numbers that only move ----------------------------------------------------------------------------
+
+
+@operation(
+    "shape", "size", "dim", "ndim", "numel", "nelement", "dtype", "device", "layout", "is_cuda", "is_contiguous",
+    "is_floating_point", "requires_grad", "__len__", "stride", "is_tensor", "get_default_dtype", "is_sparse",
+)  # fmt: skip
+def _fact(program: Program, call: Call) -> None:
+    """Facts about tensors, which do not depend on their numbers."""
+
+
+@operation("zeros", "ones", "full", "tensor", "arange", "linspace", "zeros_like", "ones_like", "full_like", "eye")
+def _made(program: Program, call: Call) -> None:
+    """Tensors made of numbers of Python: constants."""
+
+
+@operation(
+    "view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "swapaxes", "movedim",
+    "t", "T", "mT", "chunk", "split", "tensor_split", "unbind", "__getitem__", "narrow", "select", "expand",
+    "expand_as", "broadcast_to", "repeat", "tile", "flip", "roll", "view_as", "reshape_as", "contiguous", "clone",
+    "detach", "data", "alias",
+)  # fmt: skip
+def _move(program: Program, call: Call) -> None:
+    moved, *others = call.args
+    for other in others:
+        parts = other if isinstance(other, tuple) else (other,)
+        if call.name not in ("expand_as", "view_as", "reshape_as") and any(isinstance(part, Tensor) for part in parts):
+            raise NotNativeError(f"the network gives {call.name} a tensor of places")
+    program.moved(call.result, lambda places: call.function(places, *others, **call.kwargs), moved)
+
+
+@operation("to", "float", "type", "type_as", "as_tensor", "cpu", "double", "half", "bfloat16")
+def _convert(program: Program, call: Call) -> None:
+    """Conversions, which change nothing: results of other dtypes are refused."""
+    if isinstance(call.args[0], Tensor):
+        program.moved(call.result, lambda places: places, call.args[0])
+
+
+@operation("cat", "concat", "concatenate", "stack", "hstack", "vstack")
+def _join(program: Program, call: Call) -> None:
+    tensors = call.args[0] if call.args else call.kwargs["tensors"]
+    options = {name: value for name, value in call.kwargs.items() if name != "tensors"}
+    filled = [tensor for tensor in tensors if tensor.numel()]
+    program.moved(call.result, lambda *places: call.function(places, *call.args[1:], **options), *filled)
+
+
+# -- functions of each number ------------------------------------------------------------------------------------------
+
+
+def _function(name: str, *torch_names: str, **numbers: float) -> None:
+    """Declare a function of each number, and its parameters with their defaults."""
+
+    @operation(*torch_names)
+    def add(program: Program, call: Call) -> None:
+        x, *given = arguments(call, "input", **({"inplace": False} if name == "relu" else {}), **numbers)
+        program.elementwise(call.result, name, [x], *map(float, given[len(given) - len(numbers) :]))
+
+
+_function("tanh", "tanh")
+_function("sigmoid", "sigmoid")
+_function("exp", "exp")
+_function("log", "log")
+_function("sqrt", "sqrt")
+_function("square", "square")
+_function("abs", "abs", "absolute")
+_function("reciprocal", "reciprocal")
+_function("relu", "relu", "relu_")
+_function("softplus", "softplus", beta=1.0, threshold=20.0)
+
+
+@operation("leaky_relu")
+def _leaky_relu(program: Program, call: Call) -> None:
+    x, slope, _ = arguments(call, "input", negative_slope=0.01, inplace=False)
+    program.elementwise(call.result, "leaky_relu", [x], float(slope))
+
+
+@operation("elu")
+def _elu(program: Program, call: Call) -> None:
+    x, alpha, _ = arguments(call, "input", alpha=1.0, inplace=False)
+    program.elementwise(call.result, "elu", [x], float(alpha))
+
+
+@operation("silu")
+def _silu(program: Program, call: Call) -> None:
+    x, _ = arguments(call, "input", inplace=False)
+    program.elementwise(call.result, "silu", [x])
+
+
+@operation("gelu")
+def _gelu(program: Program, call: Call) -> None:
+    x, approximate = arguments(call, "input", approximate="none")
+    program.elementwise(call.result, "gelu" if approximate == "none" else "gelu_tanh", [x])
+
+
+@operation("clamp", "clip")
+def _clamp(program: Program, call: Call) -> None:
+    x, low, high = arguments(call, "input", min=None, max=None)
+    _clamped(program, call.result, x, low, high)
+
+
+@operation("hardtanh")
+def _hardtanh(program: Program, call: Call) -> None:
+    x, low, high, _ = arguments(call, "input", min_val=-1.0, max_val=1.0, inplace=False)
+    _clamped(program, call.result, x, low, high)
+
+
+@operation("relu6")
+def _relu6(program: Program, call: Call) -> None:
+    _clamped(program, call.result, call.args[0], 0.0, 6.0)
+
+
+def _clamped(program: Program, result: Tensor, x: Tensor, low: object, high: object) -> None:
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        raise NotNativeError("the network clamps by tensors")
+    bounds = [-math.inf if low is None else float(low), math.inf if high is None else float(high)]  # type: ignore[arg-type]
+    program.elementwise(result, "clamp", [x], *bounds)
+
+
+@operation("dropout")
+def _dropout(program: Program, call: Call) -> None:
+    x, _, training, _ = arguments(call, "input", p=0.5, training=True, inplace=False)
+    if training:
+        raise NotNativeError("a Dropout is in training mode")
+    program.moved(call.result, lambda places: places, x)
+
+
+@operation("neg", "negative")
+def _neg(program: Program, call: Call) -> None:
+    program.elementwise(call.result, "scale", [call.args[0]], -1.0)
+
+
+@operation("rsqrt")
+def _rsqrt(program: Program, call: Call) -> None:
+    root = torch.sqrt(call.args[0])
+    program.elementwise(root, "sqrt", [call.args[0]])
+    program.elementwise(call.result, "reciprocal", [root])
+
+
+@operation("pow", "__pow__")
+def _pow(program: Program, call: Call) -> None:
+    x, exponent = arguments(call, "input", "exponent")
+    names = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
+    if not isinstance(x, Tensor) or isinstance(exponent, Tensor) or exponent not in names:
+        raise NotNativeError("the network takes other powers than 2, 0.5 and -1")
+    program.elementwise(call.result, names[exponent], [x])
+
+
+# -- functions of two numbers ------------------------------------------------------------------------------------------
+
+
+@operation("add", "__radd__", "sub", "subtract", "__rsub__", "rsub")
+def _add(program: Program, call: Call) -> None:
+    x, y, alpha = arguments(call, "input", "other", alpha=1)
+    if alpha != 1:
+        raise NotNativeError(f"the network calls torch's {call.name} with alpha")
+    if call.name in ("__rsub__", "rsub"):
+        x, y = y, x
+    sign = 1.0 if "add" in call.name else -1.0
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        program.elementwise(call.result, "add" if sign > 0 else "subtract", [x, y])
+    elif isinstance(x, Tensor):
+        program.elementwise(call.result, "shift", [x], sign * float(y))
+    else:
+        signed = _scaled(program, y, sign)
+        program.elementwise(call.result, "shift", [signed], float(x))
+
+
+def _scaled(program: Program, x: Tensor, factor: float) -> Tensor:
+    if factor == 1.0:
+        return x
+    scaled = x * factor
+    program.elementwise(scaled, "scale", [x], factor)
+    return scaled
+
+
+@operation("mul", "multiply", "__rmul__")
+def _mul(program: Program, call: Call) -> None:
+    x, y = arguments(call, "input", "other")
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        program.elementwise(call.result, "multiply", [x, y])
+    else:
+        x, factor = (x, y) if isinstance(x, Tensor) else (y, x)
+        program.elementwise(call.result, "scale", [x], float(factor))
+
+
+@operation("div", "divide", "true_divide", "__rdiv__", "__rtruediv__")
+def _div(program: Program, call: Call) -> None:
+    x, y = arguments(call, "input", "other")
+    if call.name.startswith("__r"):
+        x, y = y, x
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        program.elementwise(call.result, "divide", [x, y])
+    elif isinstance(x, Tensor):
+        program.elementwise(call.result, "scale", [x], 1 / float(y))
+    else:
+        inverse = y.reciprocal()
+        program.elementwise(inverse, "reciprocal", [y])
+        program.elementwise(call.result, "scale", [inverse], float(x))
+
+
+@operation("maximum", "minimum")
+def _extremum(program: Program, call: Call) -> None:
+    program.elementwise(call.result, call.name, arguments(call, "input", "other"))
+
+
+@operation("addcmul")
+def _addcmul(program: Program, call: Call) -> None:
+    x, one, other = arguments(call, "input", "tensor1", "tensor2")
+    product = one * other
+    program.elementwise(product, "multiply", [one, other])
+    program.elementwise(call.result, "add", [x, product])
+
+
+@operation("outer", "ger")
+def _outer(program: Program, call: Call) -> None:
+    one, other = arguments(call, "input", "vec2")
+    column, row = one.unsqueeze(1), other.unsqueeze(0)
+    program.moved(column, lambda places: places.unsqueeze(1), one)
+    program.moved(row, lambda places: places.unsqueeze(0), other)
+    program.elementwise(call.result, "multiply", [column, row])
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+
+
+@operation("linear")
+def _linear(program: Program, call: Call) -> None:
+    x, weight, bias = arguments(call, "input", "weight", bias=None)
+    _product(program, call.result, x, program.value(weight), bias)
+
+
+@operation("addmm")
+def _addmm(program: Program, call: Call) -> None:
+    bias, x, matrix = arguments(call, "input", "mat1", "mat2")
+    _product(program, call.result, x, _turned(program.value(matrix)), bias)
+
+
+@operation("matmul", "mm", "__matmul__")
+def _matmul(program: Program, call: Call) -> None:
+    x, matrix = arguments(call, "input", "other")
+    _product(program, call.result, x, _turned(program.value(matrix)), None)
+
+
+def _turned(matrix: Value) -> Value:
+    if matrix.batched or matrix.places.dim() != 2:
+        raise NotNativeError("the network multiplies other matrices than rows and weights")
+    return replace(matrix, places=matrix.places.T)
+
+
+def _product(program: Program, result: Tensor, x: Tensor, weight: Value, bias: Tensor | None) -> None:
+    """Record the products of vectors, the last axis of ``x``, with a matrix of a row for each output."""
+    value = program.value(x)
+    if not value.batched or weight.batched or weight.places.dim() != 2 or x.dim() < 2:
+        raise NotNativeError("the network multiplies other matrices than rows and weights")
+    vectors = value.places.reshape(program.batch, -1, x.shape[-1])
+    slots = []
+    for k in range(vectors.shape[1]):
+        vector = replace(value, places=vectors[:, k])
+        slots.append(_times(program, program.slot_of(vector, vector.places.shape), weight, bias))
+    slot = slots[0] if len(slots) == 1 else program.add("join", np.array(slots, np.int64))
+    program.set(result, program.whole(slot, result.shape[1:]))
+
+
+def _times(program: Program, slot: int, weight: Value, bias: Tensor | None) -> int:
+    """Return the slot of the product of a vector and a matrix, plus a vector.
+
+    A matrix that is a sum, or a product with one number for each row or column, is not computed: such as the weights
+    of a layer with noise (arXiv:1706.10295).
+    """
+    outputs, inputs = weight.places.shape
+    added = None if bias is None else program.value(bias)
+    if weight.tensor is not None and weight.is_matrix:
+        own = added.tensor if added is not None and added.is_tensor else None
+        numbers = None if own is None else program.weights(own)
+        slot = program.add("linear", slot, program.weights(weight.tensor), numbers, False)
+        if own is not None or added is None:
+            return slot
+    else:
+        if not is_computed(weight):
+            raise NotNativeError("the network multiplies with weights that are not stored as [outputs, inputs]")
+        name, _, operands, numbers = weight.made_by
+        if name in ("add", "subtract"):
+            slot = program.add(name, *(_times(program, slot, operand, None) for operand in operands))
+        elif name == "scale":
+            slot = program.add("scale", _times(program, slot, operands[0], None), *numbers)
+        elif name == "multiply":
+            slot = _scaled_product(program, slot, operands, (outputs, inputs))
+        else:
+            raise NotNativeError(f"the network multiplies with weights that it computes by {name}")
+    if added is not None:
+        slot = program.add("add", slot, program.constant(added, (outputs,)))
+    return slot
+
+
+def _scaled_product(program: Program, slot: int, factors: list[Value], shape: tuple[int, int]) -> int:
+    """Return the slot of the product with a matrix whose rows or columns are multiplied by numbers."""
+    outputs, inputs = shape
+    matrices: list[Value] = []
+    columns: list[Value] = []
+    rows: list[Value] = []
+    for factor in sorted(_factors(factors), key=lambda factor: not factor.is_matrix):
+        wide = replace(factor, places=factor.places.expand(shape))
+        if factor.is_matrix and not matrices and factor.places.shape == shape:
+            matrices.append(factor)
+        elif (wide.places == wide.places[:1]).all():
+            columns.append(replace(wide, places=wide.places[0]))
+        elif (wide.places == wide.places[:, :1]).all():
+            rows.append(replace(wide, places=wide.places[:, 0]))
+        else:
+            matrices.append(factor)
+    if len(matrices) != 1:
+        raise NotNativeError("the network multiplies with weights that it computes")
+    for column in columns:
+        slot = program.add("multiply", slot, program.constant(column, (inputs,)))
+    slot = _times(program, slot, matrices[0], None)
+    for row in rows:
+        slot = program.add("multiply", slot, program.constant(row, (outputs,)))
+    return slot
+
+
+def is_computed(value: Value) -> bool:
+    """Return whether a value is what an operation computes of constants, in its order."""
+    return bool(value.made_by) and is_identity(value.places, math.prod(value.made_by[1]))
+
+
+def _factors(values: list[Value]) -> list[Value]:
+    """Return values, and for products among them their factors."""
+    found = []
+    for value in values:
+        is_product = is_computed(value) and value.made_by[0] == "multiply" and value.places.dim() == 2
+        found += _factors(value.made_by[2]) if is_product else [value]
+    return found
+
+
+@operation("layer_norm")
+def _layer_norm(program: Program, call: Call) -> None:
+    x, shape, weight, bias, epsilon = arguments(call, "input", "normalized_shape", weight=None, bias=None, eps=1e-5)
+    _normalized(program, call.result, x, math.prod(shape), float(epsilon), 1.0, weight, bias)
+
+
+@operation("rms_norm")
+def _rms_norm(program: Program, call: Call) -> None:
+    x, shape, weight, epsilon = arguments(call, "input", "normalized_shape", weight=None, eps=None)
+    epsilon = torch.finfo(torch.float32).eps if epsilon is None else epsilon
+    _normalized(program, call.result, x, math.prod(shape), float(epsilon), 0.0, weight, None)
+
+
+def _normalized(
+    program: Program,
+    result: Tensor,
+    x: Tensor,
+    size: int,
+    epsilon: float,
+    centered: float,
+    weight: Tensor | None,
+    bias: Tensor | None,
+) -> None:
+    """Record groups of numbers that are scaled to a mean square of 1, then by a weight and a bias for each."""
+    affine = [None if tensor is None else program.value(tensor) for tensor in (weight, bias)]
+    read = [None if value is None or value.tensor is None else program.weights(value.tensor) for value in affine]
+    if any(value is not None and not value.is_tensor for value in affine):
+        raise NotNativeError("the network normalizes with weights that it computes")
+    slot = program.add("normalize", program.rows(x), size, epsilon, centered, *read)
+    program.set(result, program.whole(slot, result.shape[1:]))
+
+
+@operation("group_norm")
+def _group_norm(program: Program, call: Call) -> None:
+    x, groups, weight, bias, epsilon = arguments(call, "input", "num_groups", weight=None, bias=None, eps=1e-5)
+    size = x[0].numel() // groups
+    slot = program.add("normalize", program.rows(x), size, float(epsilon), 1.0, None, None)
+    slot = _affine(program, slot, call.result, *(_of_channels(program, each, x.dim()) for each in (weight, bias)))
+    program.set(call.result, program.whole(slot, call.result.shape[1:]))
+
+
+@operation("batch_norm")
+def _batch_norm(program: Program, call: Call) -> None:
+    x, mean, variance, weight, bias, training, _, epsilon = arguments(
+        call, "input", "running_mean", "running_var", weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+    )
+    if training:
+        raise NotNativeError("a BatchNorm is in training mode")
+    root = torch.sqrt(variance + epsilon)
+    shifted = variance + epsilon
+    program.elementwise(shifted, "shift", [variance], float(epsilon))
+    program.elementwise(root, "sqrt", [shifted])
+    inverse = root.reciprocal()
+    program.elementwise(inverse, "reciprocal", [root])
+    slot = program.rows(x)
+    for name, tensor in (("subtract", mean), ("multiply", inverse)):
+        value = program.value(_of_channels(program, tensor, x.dim()))
+        slot = program.add(name, slot, program.slot_of(value, x.shape))
+    slot = _affine(program, slot, call.result, *(_of_channels(program, each, x.dim()) for each in (weight, bias)))
+    program.set(call.result, program.whole(slot, call.result.shape[1:]))
+
+
+def _of_channels(program: Program, tensor: Tensor | None, dims: int) -> Any:
+    """Return a tensor of a number for each channel, in a shape that is broadcast to ``[B, channels, ...]``."""
+    if tensor is None:
+        return None
+    shape = (-1, *(1,) * (dims - 2))
+    viewed = tensor.view(shape)
+    program.moved(viewed, lambda places: places.view(shape), tensor)
+    return viewed
+
+
+def _affine(program: Program, slot: int, result: Tensor, weight: Tensor | None, bias: Tensor | None) -> int:
+    for name, tensor in (("multiply", weight), ("add", bias)):
+        if tensor is not None:
+            slot = program.add(name, slot, program.slot_of(program.value(tensor), result.shape))
+    return slot
+
+
+# -- functions of groups of numbers ------------------------------------------------------------------------------------
+
+
+@operation("softmax")
+def _softmax(program: Program, call: Call) -> None:
+    x, dim, _, dtype = arguments(call, "input", "dim", _stacklevel=3, dtype=None)
+    if dtype not in (None, torch.float32):
+        raise NotNativeError(f"the network computes a softmax in {dtype}")
+    axis = dim % x.dim()
+    turned = x.movedim(axis, -1)
+    program.moved(turned, lambda places: places.movedim(axis, -1), x)
+    slot = program.add("softmax", program.rows(turned), turned.shape[-1])
+    program.set(turned, program.whole(slot, turned.shape[1:]))
+    program.moved(call.result, lambda places: places.movedim(-1, axis), turned)
+
+
+@operation("mean", "sum", "amax", "amin")
+def _reduce(program: Program, call: Call) -> None:
+    x, dim, _ = arguments(call, "input", dim=None, keepdim=False)
+    _reduced(program, call.result, x, dim, call.name.removeprefix("a"))
+
+
+def _reduced(program: Program, result: Tensor, x: Tensor, dim: Any, name: str) -> None:
+    dims = [dim] if isinstance(dim, int) else [*(dim or range(x.dim()))]
+    axes = [axis % x.dim() for axis in dims]
+    if 0 in axes or not program.value(x).batched:
+        raise NotNativeError(f"the network computes the {name} of several rows")
+    last = [-k for k in range(len(axes), 0, -1)]
+    turned = x.movedim(axes, last)
+    program.moved(turned, lambda places: places.movedim(axes, last), x)
+    size = math.prod(x.shape[axis] for axis in axes)
+    slot = program.add(name, program.rows(turned), size)
+    program.set(result, program.whole(slot, result.shape[1:]))
+
+
+@operation("normalize")
+def _normalize(program: Program, call: Call) -> None:
+    """``F.normalize``: vectors divided by their lengths."""
+    x, p, dim, epsilon, out = arguments(call, "input", p=2.0, dim=1, eps=1e-12, out=None)
+    if p != 2.0 or out is not None:
+        raise NotNativeError(f"the network divides by the norm of order {p}")
+    square, total = x.square(), x.square().sum(dim, keepdim=True)
+    root, length = total.sqrt(), total.sqrt().clamp_min(epsilon)
+    program.elementwise(square, "square", [x])
+    _reduced(program, total, square, dim, "sum")
+    program.elementwise(root, "sqrt", [total])
+    program.elementwise(length, "clamp", [root], float(epsilon), math.inf)
+    program.elementwise(call.result, "divide", [x, length])

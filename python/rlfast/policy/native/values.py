@@ -1,0 +1,257 @@
+"""The values of a traced network, and the nodes of the engine that compute them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlfast.utils.runtime.native import NotNativeError
+
+Node: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """Where the numbers of a tensor are."""
+
+    places: Tensor
+    """int64, in the shape of the tensor: places in a slot, plus the width of the slot times the row if it is one of
+    ``batched`` rows; or places in a tensor that is the same for all rows."""
+    batched: bool
+    slot: int | None = None
+    """The slot; None for numbers that are the same for all rows, and not in a slot yet."""
+    tensor: Tensor | None = None
+    """The tensor that they are read from."""
+    made_by: tuple[Any, ...] = ()
+    """For numbers that are the same for all rows and are computed of others: the name of the operation, values, and
+    numbers."""
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether they are all numbers of one tensor, in their order."""
+        return self.tensor is not None and is_identity(self.places, self.tensor.numel())
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether they are a matrix as it is stored."""
+        return self.tensor is not None and self.tensor.dim() == 2 and self.is_tensor
+
+
+def is_identity(places: Tensor, width: int) -> bool:
+    """Return whether places are all those of a width, in their order.
+
+    :param places: the places.
+    :param width: the width.
+    """
+    return places.numel() == width and bool((places.flatten() == torch.arange(width)).all())
+
+
+class Program:
+    """The nodes that compute what was traced.
+
+    :param obs: the traced observations, ``[B, ...]``.
+    """
+
+    def __init__(self, obs: Tensor) -> None:
+        self.batch = len(obs)
+        self.inputs = obs[0].numel()
+        self.nodes: list[Node] = []
+        self.read: list[Tensor] = []
+        """The tensors that weights are read from."""
+        self._widths: list[int] = [self.inputs]
+        self._values = {id(obs): self.whole(0, tuple(obs.shape[1:]))}
+        self._alive: list[Any] = [obs]
+        self._slots: dict[int, int] = {}
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def value(self, tensor: Tensor) -> Value:
+        """Return where the numbers of a tensor are: of a traced one, or of a parameter, a buffer or another constant.
+
+        :param tensor: the tensor.
+        """
+        known = self._values.get(id(tensor))
+        if known is None:
+            places = torch.arange(tensor.numel()).view(tensor.shape)
+            known = self._values[id(tensor)] = Value(places, batched=False, tensor=tensor)
+            self._alive.append(tensor)
+        return known
+
+    def set(self, tensor: Tensor, value: Value) -> None:
+        """Record where the numbers of a result are.
+
+        :param tensor: the result.
+        :param value: its places.
+        :raises NotNativeError: it is not of float32 on the CPU.
+        """
+        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+            raise NotNativeError(f"the network computes in {tensor.dtype} on {tensor.device}, not in float32 on cpu")
+        self._values[id(tensor)] = value
+        self._alive.append(tensor)  # so that its id is not given to another one
+
+    def whole(self, slot: int, shape: Sequence[int]) -> Value:
+        """Return the value of a whole slot.
+
+        :param slot: the slot.
+        :param shape: of one row.
+        """
+        places = torch.arange(self.batch * math.prod(shape)).view(self.batch, *shape)
+        return Value(places, batched=True, slot=slot)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def add(self, *node: Any) -> int:
+        """Add a node; see :class:`rlfast._core.Network`.
+
+        :param node: its name, its slots, and what else it has.
+        :return: its slot.
+        """
+        self.nodes.append(node)
+        self._widths.append(self._width_of(*node))
+        return len(self.nodes)
+
+    def _width_of(self, name: str, *parts: Any) -> int:
+        if name == "constant":
+            return int(parts[0].size)
+        if name in ("linear", "pick"):  # a row of weights, or a place, for each number
+            return len(parts[1])
+        if name == "join":
+            return sum(self._widths[slot] for slot in parts[0])
+        group = 1  # how many numbers become one
+        if name in ("sum", "mean", "max", "min"):
+            group = int(parts[1])
+        elif name == "expectation":
+            group = int(parts[1].size)
+        below: int = parts[0]
+        return self._widths[below] // group
+
+    def node(self, slot: int) -> Node:
+        """Return the node that computes a slot.
+
+        :param slot: the slot.
+        """
+        return self.nodes[slot - 1] if slot else ("observation",)
+
+    def weights(self, tensor: Tensor) -> Any:
+        """Return the numbers of a tensor, which are not copied.
+
+        :param tensor: the tensor.
+        :raises NotNativeError: it is not a contiguous tensor of float32 on the CPU.
+        """
+        if tensor.layout is not torch.strided or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+            raise NotNativeError(f"weights are {tensor.dtype} on {tensor.device}, not float32 on cpu")
+        if not tensor.is_contiguous():
+            raise NotNativeError("weights are not contiguous")
+        self.read.append(tensor)
+        return tensor.detach().numpy()
+
+    def rows(self, tensor: Tensor) -> int:
+        """Return a slot with the numbers of each row of a tensor, in their order.
+
+        :param tensor: the tensor, ``[B, ...]``.
+        :raises NotNativeError: numbers of one row stand in another, or there are other rows than the observations'.
+        """
+        return self.slot_of(self.value(tensor), tensor.shape)
+
+    def slot_of(self, value: Value, shape: Sequence[int]) -> int:
+        """Return a slot with the numbers of a value, broadcast to a shape ``[B, ...]``.
+
+        :param value: the value.
+        :param shape: the shape.
+        :raises NotNativeError: see :meth:`rows`.
+        """
+        slot, places = self._slot(value), value.places.expand(tuple(shape))
+        if not shape or shape[0] != self.batch:
+            raise NotNativeError(f"the network returns {list(shape)} numbers for {self.batch} observations")
+        of_rows = places.reshape(self.batch, -1)
+        if value.batched:
+            of_rows = of_rows - self._widths[slot] * torch.arange(self.batch).unsqueeze(1)
+        if not (of_rows == of_rows[0]).all() or of_rows.min() < 0 or of_rows.max() >= self._widths[slot]:
+            raise NotNativeError("the network mixes the numbers of several rows")
+        return self._picked(slot, of_rows[0])
+
+    def constant(self, value: Value, shape: Sequence[int]) -> int:
+        """Return a slot with the numbers of a value that is the same for all rows, broadcast to a shape.
+
+        :param value: the value.
+        :param shape: the shape, without rows.
+        """
+        return self._picked(self._slot(value), value.places.expand(tuple(shape)).flatten())
+
+    def _picked(self, slot: int, places: Tensor) -> int:
+        if is_identity(places, self._widths[slot]):
+            return slot
+        return self.add("pick", slot, places.numpy().astype(np.int64))
+
+    def _slot(self, value: Value) -> int:
+        """Return the slot in which the places of a value are."""
+        if value.slot is not None:
+            return value.slot
+        source = id(value.made_by if value.tensor is None else value.tensor)
+        if source not in self._slots:
+            if value.tensor is not None:
+                node: Node = ("constant", self.weights(value.tensor).reshape(-1))
+            else:
+                name, shape, operands, numbers = value.made_by
+                node = (name, *(self.constant(operand, shape) for operand in operands), *numbers)
+            self._slots[source] = self.add(*node)
+            self._alive.append(value)
+        return self._slots[source]
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def elementwise(self, result: Tensor, name: str, operands: Sequence[Tensor], *numbers: float) -> None:
+        """Record a result of which each number is computed of the numbers at its place.
+
+        :param result: the result.
+        :param name: the name of a node.
+        :param operands: tensors that are broadcast to the result.
+        :param numbers: what else the node has.
+        """
+        values = [self.value(operand) for operand in operands]
+        if any(value.batched for value in values):
+            slots = [self.slot_of(value, result.shape) for value in values]
+            self.set(result, self.whole(self.add(name, *slots, *numbers), result.shape[1:]))
+            return
+        shape = tuple(result.shape)
+        wide = [replace(value, places=value.places.expand(shape)) for value in values]
+        if shape[:1] == (self.batch,) and all((value.places == value.places[0]).all() for value in wide):
+            values = [replace(value, places=value.places[0]) for value in wide]  # expanded to the rows
+            shape = shape[1:]
+        places = torch.arange(math.prod(shape)).view(shape).expand(result.shape)
+        self.set(result, Value(places, batched=False, made_by=(name, shape, values, numbers)))
+
+    def moved(self, result: Any, function: Callable[..., Any], *inputs: Tensor) -> None:
+        """Record the results of a function that only moves numbers.
+
+        :param result: a tensor, or several.
+        :param function: does the same with the places of the numbers, of each input.
+        :param inputs: the tensors whose numbers are moved.
+        """
+        values = [self.value(tensor) for tensor in inputs if tensor.numel()]
+        value, places = (values[0], [values[0].places]) if len(inputs) == 1 else self._joined(values)
+        found = function(*places)
+        results, founds = ((each,) if isinstance(each, Tensor) else each for each in (result, found))
+        for tensor, where in zip(results, founds, strict=True):
+            self.set(tensor, replace(value, places=where))
+
+    def _joined(self, values: Sequence[Value]) -> tuple[Value, list[Tensor]]:
+        """Return one value with the numbers of several, and the places of each."""
+        shapes, batched = [value.places.shape for value in values], any(value.batched for value in values)
+        slot_of = self.slot_of if batched else self.constant
+        slots = [slot_of(value, shape) for value, shape in zip(values, shapes, strict=True)]
+        starts = [0, *itertools.accumulate(self._widths[slot] for slot in slots)]
+        slot = self.add("join", np.array(slots, np.int64))
+        row = self._widths[slot] * torch.arange(self.batch if batched else 1).unsqueeze(1)
+        places = [
+            (row + torch.arange(start, stop)).view(shape)
+            for (start, stop), shape in zip(itertools.pairwise(starts), shapes, strict=True)
+        ]
+        return Value(torch.arange(0), batched, slot), places

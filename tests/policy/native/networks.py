@@ -1,0 +1,274 @@
+"""Networks as users write them: which act in Rust, and why the others do not.
+
+``docs/guides/network.md`` shows this table.
+"""
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.nn import Linear
+from torch.nn import functional as F  # noqa: N812 (as users do)
+
+from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net.common import Net, SimbaNet
+
+
+class User(nn.Module):
+    """A network as the tutorials of Tianshou write it."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.model = nn.Sequential(*layers)
+
+    def forward(self, obs, state=None, info={}):  # noqa: B006
+        if not isinstance(obs, torch.Tensor):
+            obs = torch.tensor(obs, dtype=torch.float)
+        batch = obs.shape[0]
+        return self.model(obs.view(batch, -1)), state
+
+
+class Residual(nn.Module):
+    def __init__(self, size: int, norm=nn.LayerNorm, activation=nn.GELU) -> None:
+        super().__init__()
+        self.norm, self.activation = norm(size), activation()
+        self.first, self.second = Linear(size, 4 * size), Linear(4 * size, size)
+
+    def forward(self, x):
+        return x + self.second(self.activation(self.first(self.norm(x))))
+
+
+class Own(nn.Module):
+    """A network whose modules are keyword arguments, and its forward a function of them and the observations."""
+
+    def __init__(self, compute, **modules) -> None:
+        super().__init__()
+        self.compute = compute
+        for name, value in modules.items():
+            setattr(self, name, value)
+
+    def forward(self, obs, state=None, info=None):
+        return self.compute(self, torch.as_tensor(obs, dtype=torch.float32)), state
+
+
+def mlp(*sizes: int, activation=nn.Tanh) -> nn.Sequential:
+    layers = [layer for a, b in pairwise(sizes) for layer in (Linear(a, b), activation())]
+    return nn.Sequential(*layers[:-1])
+
+
+def dueling(net, x):
+    h = net.features(x)
+    advantage = net.advantage(h)
+    return net.value(h) + advantage - advantage.mean(1, keepdim=True)
+
+
+def squashed(net, x):
+    """CleanRL's actor of SAC: the mean of the action in its bounds, and the deviation."""
+    x = F.relu(net.fc2(F.relu(net.fc1(x))))
+    log_std = torch.tanh(net.fc_logstd(x))
+    log_std = -5 + 0.5 * (2 - -5) * (log_std + 1)
+    return torch.tanh(net.fc_mean(x)) * net.scale + net.shift, log_std.exp()
+
+
+def in_halves(net, x):
+    left, right = ((x - net.mean) / 2.0).chunk(2, dim=-1)
+    return net.out(torch.cat([torch.tanh(net.left(left)), F.elu(net.right(right))], dim=-1))
+
+
+def gated(net, x):
+    a, gate = net.first(x).split(32, dim=1)
+    return net.out(a * torch.sigmoid(gate))
+
+
+def with_matrix(net, x):
+    mean = net.out(F.normalize(x @ net.matrix.T))
+    return mean, net.log_std.expand_as(mean).exp()
+
+
+def sets(net, x):
+    return net.out(F.silu(net.each(x)).sum(dim=1))
+
+
+def stacked(net, x):
+    heads = torch.stack([head(x) for head in net.heads], dim=1)
+    return torch.minimum(heads[:, 0], heads[:, 1]) - heads.amax(1) / 4
+
+
+def powers(net, x):
+    x = net.first(x)
+    return net.out(x.pow(2) + (1 - x) / 3 - torch.rsqrt(x.abs() + 1) - 2 * x.clamp(max=0.5) + 1 / (x**2 + 3))
+
+
+def turned(net, x):
+    return net.out(net.each(x.transpose(1, 2)).flatten(1)[:, 1:])
+
+
+def halves(*sizes: int) -> nn.Module:
+    return nn.ModuleList([Linear(*sizes), Linear(*sizes)])
+
+
+STREAMS = ({"hidden_sizes": [8]}, {"hidden_sizes": [8]})
+TAKEN = {
+    "Net": (lambda: Net(4, 2, [64, 64]), (4,)),
+    "Net, dueling": (lambda: Net(4, 3, [64], dueling_param=STREAMS), (4,)),
+    "Net, of distributions": (lambda: Net(4, 3, [64], num_atoms=5, softmax=True, dueling_param=STREAMS), (4,)),
+    "Net, NoisyLinear": (lambda: Net(4, 3, [64], linear_layer=discrete.NoisyLinear), (4,)),
+    "Net, LayerNorm": (lambda: Net(4, 3, [64], norm_layer=nn.LayerNorm), (4,)),
+    "Actor": (lambda: discrete.Actor(Net((2, 3), hidden_sizes=[8]), 4), (2, 3)),
+    "Actor, continuous": (lambda: continuous.Actor(Net((4,), hidden_sizes=[8]), 4, max_action=2.0), (4,)),
+    "ActorProb": (lambda: continuous.ActorProb(Net((4,), hidden_sizes=[8]), 3), (4,)),
+    "ActorProb, conditioned": (
+        lambda: continuous.ActorProb(Net((4,), hidden_sizes=[8]), 3, conditioned_sigma=True, unbounded=True),
+        (4,),
+    ),
+    "SimbaNet": (lambda: discrete.Actor(SimbaNet(4, hidden_sizes=[16, 16]), 3, softmax_output=False), (4,)),
+    "Sequential of Linear and ReLU": (
+        lambda: User(Linear(4, 64), nn.ReLU(), Linear(64, 64), nn.ReLU(inplace=True), Linear(64, 2)),
+        (4,),
+    ),
+    "Linear, LayerNorm, GELU": (
+        lambda: User(Linear(4, 64), nn.LayerNorm(64), nn.GELU(), Linear(64, 2), nn.GELU("tanh")),
+        (4,),
+    ),
+    "BatchNorm (evaluation), SiLU, RMSNorm, Softplus": (
+        lambda: User(
+            Linear(4, 64), nn.BatchNorm1d(64), nn.SiLU(), Linear(64, 64), nn.RMSNorm(64), nn.Softplus(), Linear(64, 2)
+        ).eval(),
+        (4,),
+    ),
+    "GroupNorm, ELU, ReLU6, Hardtanh, LeakyReLU": (
+        lambda: User(
+            Linear(4, 64), nn.GroupNorm(4, 64), nn.ELU(), nn.ReLU6(), nn.Hardtanh(), Linear(64, 8), nn.LeakyReLU(0.1),
+            nn.Softmax(-1),
+        ),
+        (4,),
+    ),
+    "Dropout (evaluation)": (lambda: User(Linear(4, 8), nn.Dropout(), nn.Sigmoid(), Linear(8, 2)).eval(), (4,)),
+    "residual blocks": (
+        lambda: User(Linear(4, 32), Residual(32), Residual(32, nn.RMSNorm, nn.SiLU), nn.LayerNorm(32), Linear(32, 2)),
+        (4,),
+    ),
+    "LayerNorm without weights": (
+        lambda: User(Linear(4, 32), nn.LayerNorm(32, elementwise_affine=False), nn.Identity(), Linear(32, 2)),
+        (4,),
+    ),
+    "dueling, by hand": (
+        lambda: Own(dueling, features=mlp(4, 32, 16), value=Linear(16, 1), advantage=Linear(16, 3)),
+        (4,),
+    ),
+    "CleanRL's actor of PPO": (lambda: Own(lambda net, x: net.actor(x), actor=mlp(4, 64, 64, 2)), (4,)),
+    "CleanRL's actor of SAC": (
+        lambda: Own(
+            squashed, fc1=Linear(4, 32), fc2=Linear(32, 32), fc_mean=Linear(32, 2), fc_logstd=Linear(32, 2),
+            scale=torch.tensor([2.0, 1.0]), shift=torch.tensor([0.0, 1.0]),
+        ),
+        (4,),
+    ),
+    "SB3's extractor and heads": (
+        lambda: Own(
+            lambda net, x: net.action_net(net.policy_net(net.flatten(x))),
+            flatten=nn.Flatten(), policy_net=mlp(6, 64, 64, activation=nn.ReLU), action_net=Linear(64, 2),
+        ),
+        (2, 3),
+    ),
+    "halves, joined": (
+        lambda: Own(
+            in_halves, mean=nn.Parameter(torch.arange(4.0) / 4), left=Linear(2, 8), right=Linear(2, 8),
+            out=Linear(16, 2),
+        ),
+        (4,),
+    ),
+    "gates": (lambda: Own(gated, first=Linear(4, 64), out=Linear(32, 2)), (4,)),
+    "matrix of its own, normalized features": (
+        lambda: Own(
+            with_matrix, matrix=nn.Parameter(torch.randn(8, 4)), out=Linear(8, 2),
+            log_std=nn.Parameter(torch.tensor([[0.1, 0.3]])),
+        ),
+        (4,),
+    ),
+    "sets of vectors": (lambda: Own(sets, each=Linear(3, 8), out=Linear(8, 2)), (5, 3)),
+    "several heads": (lambda: Own(stacked, heads=halves(4, 3)), (4,)),
+    "arithmetic": (lambda: Own(powers, first=Linear(4, 16), out=Linear(16, 2)), (4,)),
+    "other axes": (lambda: Own(turned, each=Linear(2, 4), out=Linear(11, 2)), (2, 3)),
+    "views of other shapes": (
+        lambda: Own(lambda net, x: net.mlp(x).squeeze(1), mlp=nn.Sequential(mlp(4, 8, 2), nn.Unflatten(1, (1, 2)))),
+        (4,),
+    ),
+}  # fmt: skip
+
+
+def by_size(net, x):
+    return net.first(x) * (2.0 if len(x) > 2 else 1.0)
+
+
+def counting(net, x):
+    net.count += 1
+    return net.first(x)
+
+
+def with_a_branch(net, x):
+    y = net.first(x)
+    return y + 1 if (y > 0).all() else y
+
+
+TORCH = {
+    "BatchNorm (training)": (
+        lambda: User(Linear(4, 8), nn.BatchNorm1d(8), Linear(8, 2)),
+        (4,),
+        "calls torch.Tensor.add_",
+    ),
+    "Dropout (training)": (lambda: User(Linear(4, 8), nn.Dropout(), Linear(8, 2)), (4,), "a Dropout is in training"),
+    "LSTM": (lambda: User(nn.LSTM(4, 8)), (4,), "calls torch.lstm"),
+    "Conv2d": (
+        lambda: Own(lambda net, x: net.conv(x).flatten(1), conv=nn.Conv2d(1, 2, 2)),
+        (1, 4, 4),
+        "calls torch.* ",
+    ),
+    "weight_norm": (
+        lambda: User(nn.utils.parametrizations.weight_norm(Linear(4, 8)), Linear(8, 2)),
+        (4,),
+        "calls _weight_norm",
+    ),
+    "float64": (lambda: User(Linear(4, 2)).double(), (4,), "torch.float64 on cpu, not float32"),
+    "meta": (lambda: User(Linear(4, 2)).to("meta"), (4,), "on meta, not float32 on cpu"),
+    "depends on the batch size": (lambda: Own(by_size, first=Linear(4, 2)), (4,), "depends on the batch size"),
+    "counts": (lambda: Own(counting, first=Linear(4, 2), count=nn.Buffer(torch.zeros(()))), (4,), "Tensor.add_"),
+    "depends on its numbers": (lambda: Own(with_a_branch, first=Linear(4, 2)), (4,), "calls torch.Tensor.gt"),
+    "mean of the batch": (
+        lambda: Own(lambda net, x: net.first(x - x.mean(0)), first=Linear(4, 2)),
+        (4,),
+        "the mean of several rows",
+    ),
+    "other rows": (
+        lambda: Own(lambda net, x: net.first(x.flip(0)), first=Linear(4, 2)),
+        (4,),
+        "mixes the numbers of several rows",
+    ),
+    "one row": (
+        lambda: Own(lambda net, x: net.first(x)[:1], first=Linear(4, 2)),
+        (4,),
+        r"returns \[1, 2\] numbers for 3 observations",
+    ),
+    "computes by NumPy": (
+        lambda: Own(lambda net, x: net.first(torch.from_numpy(x.numpy() * 2)), first=Linear(4, 2)),
+        (4,),
+        "calls torch.Tensor.numpy",
+    ),
+    "wants other observations": (lambda: User(Linear(5, 2)), (4,), "raised RuntimeError"),
+    "no layer": (lambda: Own(lambda net, x: torch.tanh(x)), (4,), "no linear layer"),
+    "empty observations": (lambda: User(nn.Flatten()), (0,), "observations are empty"),
+    "hidden state": (lambda: HiddenState(), (4,), "has a hidden state"),
+    "matrix stored the other way": (
+        lambda: Own(lambda net, x: x @ net.matrix, matrix=nn.Parameter(torch.randn(4, 2))),
+        (4,),
+        "not stored as",
+    ),
+}
+
+
+class HiddenState(User):
+    def __init__(self) -> None:
+        super().__init__(Linear(4, 2))
+
+    def forward(self, obs, state=None, info=None):
+        return self.model(obs), {"hidden": obs}

@@ -1,0 +1,243 @@
+"""Networks of torch as programs of the engine, against torch."""
+
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from policy.native.networks import TAKEN, TORCH, User
+from rlfast._core import Network
+from rlfast.policy.native.lowering import Lowered, lowered_network
+from rlfast.utils.net import discrete
+from rlfast.utils.net.common import Net
+from rlfast.utils.runtime.native import NotNativeError
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "network.md"
+ACTIVATIONS = [nn.ReLU, nn.Tanh, nn.SiLU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.GELU, nn.Softplus, None]
+
+
+def compiled(module: nn.Module, shape: tuple[int, ...] = (4,)) -> tuple[Network, list[int]]:
+    lowered = Lowered(module, shape)
+    return lowered.network(lowered.outputs)
+
+
+def outputs_of(module: nn.Module, obs: np.ndarray) -> list[np.ndarray]:
+    """The outputs of the program of a module."""
+    network, slots = compiled(module, obs.shape[1:])
+    return network.forward(obs, slots)
+
+
+@st.composite
+def networks(draw) -> nn.Module:
+    torch.manual_seed(draw(st.integers(0, 2**32)))
+    hidden = draw(st.lists(st.integers(1, 130), max_size=3))
+    options = {"hidden_sizes": hidden, "activation": draw(st.sampled_from(ACTIVATIONS))}
+    shape = draw(st.sampled_from([3, (4,), (2, 3), 40]))
+    actions = draw(st.integers(1, 9))
+    kind = draw(st.sampled_from(["plain", "dueling", "softmax", "actor"]))
+    if kind == "dueling":
+        stream = {"hidden_sizes": draw(st.lists(st.integers(1, 40), max_size=2))}
+        return Net(shape, actions, **options, dueling_param=(stream, stream))
+    if kind == "actor":
+        return discrete.Actor(Net(shape, **options), actions, draw(st.lists(st.integers(1, 40), max_size=1)),
+                              softmax_output=draw(st.booleans()))  # fmt: skip
+    norm = draw(st.sampled_from([None, nn.LayerNorm, nn.RMSNorm]))
+    return Net(shape, actions, **options, norm_layer=norm, softmax=kind == "softmax")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    module=networks(),
+    rows=st.sampled_from([0, 1, 2, 7, 8, 9, 16, 17, 40, 300]),
+    dtype=st.sampled_from(["f4", "f8", "i8", "?"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_outputs_and_choices_are_those_of_torch(module, rows, dtype, seed):
+    size = next(layer for layer in module.modules() if isinstance(layer, nn.Linear)).in_features
+    obs = (np.random.default_rng(seed).normal(size=(rows, size)) * 2).astype(dtype)
+    network, slots = compiled(module, (size,))
+    with torch.no_grad():
+        wanted = module(obs)[0].numpy()
+    (found,) = network.forward(obs, slots)
+    assert found.shape == wanted.shape
+    assert found.dtype == np.float32
+    assert (abs(found - wanted) <= 2e-6 * max(abs(wanted).max(initial=0), 0.5)).all()
+    chosen = network.choose(obs)
+    if chosen is not None:
+        assert chosen.dtype == np.int64
+        assert np.array_equal(chosen, wanted.argmax(1))
+        assert [network.choose_one(row) for row in obs] == chosen.tolist()
+
+
+@st.composite
+def distributions(draw) -> tuple[nn.Module, nn.Module | None, int]:
+    """A network of several numbers for each action, the module of the returns whose probabilities they are, and how
+    many there are."""
+    torch.manual_seed(draw(st.integers(0, 2**32)))
+    layer = draw(st.sampled_from([nn.Linear, discrete.NoisyLinear]))
+    stream = {"hidden_sizes": draw(st.lists(st.integers(1, 40), max_size=1)), "linear_layer": layer}
+    atoms, has_values = draw(st.sampled_from([2, 3, 51, 200])), draw(st.booleans())
+    net = Net(4, draw(st.integers(1, 6)), draw(st.lists(st.integers(1, 130), max_size=2)), num_atoms=atoms,
+              softmax=has_values, linear_layer=layer,
+              dueling_param=(stream, stream) if draw(st.booleans()) else None)  # fmt: skip
+    low, high = draw(st.sampled_from([(-10.0, 10.0), (0.0, 200.0)]))
+    support = nn.ParameterDict({"support": nn.Parameter(torch.linspace(low, high, atoms), requires_grad=False)})
+    return net.train(draw(st.booleans())), support if has_values else None, atoms
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=distributions(), rows=st.sampled_from([0, 1, 8, 9, 40]), seed=st.integers(0, 2**32 - 1))
+def test_expected_returns_and_choices_are_those_of_torch(made, rows, seed):
+    net, values, atoms = made
+    obs = (np.random.default_rng(seed).normal(size=(rows, 4)) * 2).astype("f4")
+    lowered = Lowered(net, (4,))
+    (slot,) = lowered.outputs
+    if values is None:
+        slot = lowered.add("mean", slot, atoms)
+    else:
+        slot = lowered.add("expectation", slot, lowered.weights(values["support"]))
+    network, (slot,) = lowered.network([slot])
+    with torch.no_grad():
+        output = net(obs)[0]
+        wanted = output.mean(2) if values is None else (output * values["support"]).sum(2)
+    found = network.forward(obs, [slot])[0]
+    size = abs(wanted.numpy()).max(initial=0) if values is None else float(values["support"][-1])
+    assert found.shape == wanted.shape
+    assert (abs(found - wanted.numpy()) <= 2e-6 * max(size, 0.5)).all()
+    chosen = network.choose(obs)
+    if chosen is not None:
+        assert np.array_equal(chosen, wanted.argmax(1))
+
+
+@pytest.mark.parametrize(("make", "shape"), TAKEN.values(), ids=TAKEN)
+def test_networks_of_users_are_computed_in_rust(make, shape):
+    torch.manual_seed(1)
+    module = make()
+    obs = np.random.default_rng(2).normal(size=(21, *shape)).astype(np.float32)
+    for _ in range(2):
+        with torch.no_grad():
+            wanted = module(torch.from_numpy(obs))[0]
+        for found, one in zip(outputs_of(module, obs), wanted if isinstance(wanted, tuple) else [wanted], strict=True):
+            same = one.reshape(len(obs), -1).numpy()
+            assert (abs(found - same) <= 3e-6 * max(abs(same).max(), 1)).all()
+        obs = obs * 3
+
+
+@pytest.mark.parametrize(("make", "shape"), TAKEN.values(), ids=TAKEN)
+def test_changed_weights_are_seen_at_once(make, shape):
+    torch.manual_seed(1)
+    module, obs = make(), torch.randn(5, *shape)
+    network, slots = compiled(module, shape)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        wanted = module(obs)[0]
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for found, one in zip(network.forward(obs.numpy(), slots), wanted, strict=True):
+        np.testing.assert_allclose(found, one.reshape(5, -1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("make", "shape", "why"), TORCH.values(), ids=TORCH)
+def test_others_are_left_to_torch_with_a_reason(make, shape, why):
+    module = make()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    with pytest.raises(NotNativeError, match=why):
+        compiled(module, shape)
+    if why != "on meta, not float32 on cpu":
+        assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_tracing_leaves_random_streams_as_they_are():
+    module, before = Net(4, 2, [8]), torch.get_rng_state()
+    compiled(module)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_refusal_is_remembered_until_a_module_changes():
+    calls = []
+
+    class Wide(User):
+        def forward(self, obs, state=None, info=None):
+            calls.append(1)
+            return super().forward(torch.sin(obs), state)
+
+    module = Wide(nn.Linear(4, 2))
+    for _ in range(3):
+        with pytest.raises(NotNativeError, match="sin"):
+            lowered_network(module, (4,))
+    assert len(calls) == 1
+    module.model.append(nn.ReLU())
+    with pytest.raises(NotNativeError, match="sin"):
+        lowered_network(module, (4,))
+    assert len(calls) == 2
+
+
+def test_new_noise_is_seen_at_once():
+    torch.manual_seed(0)
+    model, obs = Net(4, 3, [16], linear_layer=discrete.NoisyLinear), np.ones((2, 4), np.float32)
+    network, slots = compiled(model)
+    before = network.forward(obs, slots)[0]
+    for layer in model.modules():
+        if isinstance(layer, discrete.NoisyLinear):
+            layer.sample()
+    with torch.no_grad():
+        wanted = model(obs)[0].numpy()
+    np.testing.assert_allclose(network.forward(obs, slots)[0], wanted, rtol=1e-5)
+    assert abs(before - wanted).max() > 1e-3
+
+
+def test_most_choices_are_made():
+    torch.manual_seed(0)
+    network, _ = compiled(Net(4, 2, [64, 64]))
+    obs = np.random.default_rng(0).normal(size=(2000, 4)).astype(np.float32)
+    assert sum(network.choose(row[None]) is None for row in obs) < 10
+
+
+def test_a_tie_is_not_decided():
+    model = Net(4, 2, [8])
+    for parameter in model.model.model[-1].parameters():
+        nn.init.zeros_(parameter)
+    assert compiled(model)[0].choose(np.ones((3, 4), np.float32)) is None
+
+
+def test_a_step_of_an_optimizer_is_seen_at_once():
+    torch.manual_seed(0)
+    model = Net(4, 3, [16])
+    (network, slots), obs = compiled(model), torch.randn(5, 4)
+    optim = torch.optim.Adam(model.parameters(), lr=0.1)
+    model(obs)[0].square().mean().backward()
+    before = network.forward(obs.numpy(), slots)[0]
+    optim.step()
+    after = network.forward(obs.numpy(), slots)[0]
+    assert abs(after - before).max() > 0.01
+    assert abs(after - model(obs)[0].detach().numpy()).max() < 1e-6
+
+
+def test_weights_stay_when_the_module_is_gone():
+    network, slots = compiled(Net(4, 2, [64]))
+    torch.manual_seed(0)
+    for _ in range(20):
+        torch.randn(64, 4)
+    assert np.isfinite(network.forward(np.ones((1, 4), np.float32), slots)[0]).all()
+
+
+def test_the_guide_shows_which_networks_act_in_rust():
+    rows = re.findall(r"^\| (.+) \| (in Rust|by torch)", GUIDE.read_text(), re.MULTILINE)
+    assert rows == [*((name, "in Rust") for name in TAKEN), *((name, "by torch") for name in TORCH)]
+
+
+def test_a_refusal_is_logged_once(caplog):
+    module = User(nn.LSTM(4, 8))
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            with pytest.raises(NotNativeError):
+                lowered_network(module, (4,))
+    assert [record.getMessage() for record in caplog.records] == [
+        "User acts by torch: the network calls torch.lstm, which is not among the known operations"
+    ]
