@@ -145,7 +145,8 @@ fn add_dueling(made: &mut Made, advantage: usize, value: usize, actions: usize, 
 fn dueling(made: &mut Made, inputs: usize, hidden: usize, actions: usize, function: Function) -> Network {
     let first = made.linear(0, inputs, hidden, true);
     let second = made.linear(first, hidden, hidden, false);
-    let (centered, weight, bias) = (hidden % 2 == 0, Some(made.weights(hidden, 2.0)), Some(made.weights(hidden, 1.0)));
+    let (centered, weight, bias) =
+        (hidden.is_multiple_of(2), Some(made.weights(hidden, 2.0)), Some(made.weights(hidden, 1.0)));
     let normal = made.add(Node::Normalize { input: second, size: hidden, epsilon: 1e-5, centered, weight, bias });
     let features = made.add(Node::Map { input: normal, function });
     let joined = made.add(Node::Join { inputs: [features, first].into() });
