@@ -17,6 +17,15 @@ CASES = [
     Case("collect CartPole x16, MLP, Python environments", "collect", "policy", CART_POLE, PEERS, bars(8, 2.5, 1)),
     Case("collect CartPole x16, MLP, native environments", "collect", "policy", CART_POLE, PEERS, bars(100, 15, 7),
          own_operation="policy, native"),
+    *(
+        Case(f"collect CartPole x16, your own {kind}, native environments", "collect", "policy", CART_POLE, PEERS,
+             bars(80, 12, 5), own_operation=f"{kind}, native")
+        for kind in ("MLP", "LayerNorm", "GELU", "residual")
+    ),
+    Case("collect CartPole x16, your own MLP, Python environments", "collect", "policy", CART_POLE, PEERS,
+         bars(8, 2.5, 1), own_operation="MLP"),
+    Case("collect CartPole x16, your own network that torch computes, Python environments", "collect", "policy",
+         CART_POLE, PEERS, bars(4, 1.3, 0.87), own_operation="torch"),
     Case("collect CartPole x16, random, Python environments", "collect", "random", CART_POLE, PEERS),
     Case("collect CartPole x16, random, native environments", "collect", "random", CART_POLE, PEERS, bars(100),
          own_operation="random, native"),
@@ -29,6 +38,8 @@ CASES = [
          (Bar(at_most=20e-3), *bars(10)), own_operation="evaluate, native"),
     Case("choose an action for one observation, MLP", "choose", "choose", {}, (RLFAST, "tianshou1", "sb3"),
          (Bar(at_most=8e-6),)),
+    Case("choose an action for one observation, your own MLP", "choose", "choose", {},
+         (RLFAST, "tianshou1", "sb3"), (Bar(at_most=8e-6),), own_operation="choose, own MLP"),
 ]  # fmt: skip
 
 

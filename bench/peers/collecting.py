@@ -8,14 +8,54 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from torch import nn
 
 from bench.peers import tasks
 
 
-def dqn_policy(library: str, task: str) -> Any:
+class UsersNetwork(nn.Module):
+    """A network as users write it, in a module of their own."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.model = nn.Sequential(*layers)
+
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[torch.Tensor, Any]:  # noqa: ARG002
+        if not isinstance(obs, torch.Tensor):
+            obs = torch.as_tensor(obs, dtype=torch.float32)
+        return self.model(obs.view(obs.shape[0], -1)), state
+
+
+class Residual(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(size, size), nn.Linear(size, size)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.second(torch.relu(self.first(x)))
+
+
+def users_network(kind: str) -> nn.Module:
+    """Returns a network of two hidden layers of 64 and one of the kinds "MLP", "LayerNorm", "GELU" and "residual".
+
+    That of the kind "torch" has an operation that only torch computes.
+    """
+    first, second, last = nn.Linear(4, 64), nn.Linear(64, 64), nn.Linear(64, 2)
+    if kind == "residual":
+        return UsersNetwork(first, Residual(64), last)
+    if kind == "LayerNorm":
+        return UsersNetwork(first, nn.LayerNorm(64), nn.ReLU(), second, nn.LayerNorm(64), nn.ReLU(), last)
+    activation = {"GELU": nn.GELU, "torch": nn.Softsign}.get(kind, nn.ReLU)
+    return UsersNetwork(first, activation(), second, activation(), last)
+
+
+USERS = ("MLP", "LayerNorm", "GELU", "residual")
+
+
+def dqn_policy(library: str, task: str, kind: str = "") -> Any:
     """Prepares a DQN policy that explores a little."""
     torch.manual_seed(0)
-    model = tasks.TianshouNet(task) if task == "image" else own_network(library)
+    model = users_network(kind) if kind else tasks.TianshouNet(task) if task == "image" else own_network(library)
     policy = import_module(f"{library}.policy").DQNPolicy(
         model=model,
         optim=torch.optim.Adam(model.parameters()),
@@ -26,9 +66,9 @@ def dqn_policy(library: str, task: str) -> Any:
     return policy.eval()
 
 
-def collector(library: str, env: Any, task: str, size: int) -> Any:
+def collector(library: str, env: Any, task: str, size: int, kind: str = "") -> Any:
     data = import_module(f"{library}.data")
-    policy = dqn_policy(library, task)
+    policy = dqn_policy(library, task, kind)
     made = data.Collector(policy, env, data.VectorReplayBuffer(size, len(env)), exploration_noise=True)
     made.reset()
     return made
@@ -47,8 +87,9 @@ def dummy(library: str, task: str, envs: int, limit: int = 500) -> Any:
     return import_module(f"{library}.env").DummyVectorEnv([lambda: tasks.make(task, limit)] * envs)
 
 
-def collecting(library: str, env: Any, task: str, size: int) -> dict[str, Any]:
-    made = collector(library, env, task, size)
+def collecting(library: str, env: Any, task: str, size: int, kind: str = "") -> dict[str, Any]:
+    """Prepares collecting by a policy, with the library's network or that of a user, and by random actions."""
+    made = collector(library, env, task, size, kind)
     envs = len(env)
 
     def policy(count: int) -> None:
@@ -71,9 +112,9 @@ def evaluating(library: str, env: Any, episodes: int) -> dict[str, Any]:
     return {"evaluate": evaluate}
 
 
-def choosing(library: str) -> dict[str, Any]:
+def choosing(library: str, kind: str = "") -> dict[str, Any]:
     """Prepares the choice of an action for one observation."""
-    policy, obs = dqn_policy(library, "cartpole"), np.full(4, 0.01, np.float32)
+    policy, obs = dqn_policy(library, "cartpole", kind), np.full(4, 0.01, np.float32)
 
     def choose(count: int) -> None:
         for _ in range(count):

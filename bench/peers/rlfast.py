@@ -337,20 +337,24 @@ def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
 
 
 def collect(task: str, envs: int, size: int) -> dict[str, Any]:
-    from bench.peers.collecting import collecting, dummy
+    from bench.peers.collecting import USERS, collecting, dummy
 
     operations = collecting("rlfast", dummy("rlfast", task, envs), task, size)
-    if task == "cartpole":
+    if task != "cartpole":
+        return operations
+    for kind in ("", *USERS):
         native = rlfast.make_vec("CartPole-v1", envs, backend="native", autoreset_mode="SAME_STEP")
-        for name, operation in collecting("rlfast", native, task, size).items():
-            operations[f"{name}, native"] = operation
+        for name, operation in collecting("rlfast", native, task, size, kind).items():
+            operations[f"{kind or name}, native" if name == "policy" else f"{name}, native"] = operation
+    for kind in ("MLP", "torch"):
+        operations[kind] = collecting("rlfast", dummy("rlfast", task, envs), task, size, kind)["policy"]
     return operations
 
 
 def choose() -> dict[str, Any]:
     from bench.peers.collecting import choosing
 
-    return choosing("rlfast")
+    return {**choosing("rlfast"), "choose, own MLP": choosing("rlfast", "MLP")["choose"]}
 
 
 def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
