@@ -1,4 +1,5 @@
 import copy
+import logging
 import subprocess
 import sys
 
@@ -25,6 +26,23 @@ def test_make_optimizer_takes_factory_or_optimizer():
     assert isinstance(optim, torch.optim.Adam)
     assert optim.param_groups[0]["params"] == list(net.parameters())
     assert make_optimizer(optim, []) is optim
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (torch.optim.Adam, "Adam"),
+        (torch.optim.AdamW, "AdamW"),
+        (adam(), None),
+        (lambda parameters: torch.optim.Adam(parameters, foreach=True), None),
+        (torch.optim.SGD, None),
+    ],
+)
+def test_a_slow_optimizer_is_named_in_the_log(make, said, caplog):
+    with caplog.at_level(logging.INFO):
+        make_optimizer(make(nn.Linear(2, 1).parameters()), [])
+    wanted = [f"torch.optim.{said}(..., fused=True) steps in less than half the time of this optimizer"]
+    assert [record.getMessage() for record in caplog.records] == (wanted if said else [])
 
 
 def test_descend_clears_old_gradients_and_descends():

@@ -1,3 +1,4 @@
+import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from inspect import signature
@@ -11,6 +12,8 @@ with needed_by("rlfast.utils.optim"):
     import torch
     from torch import nn
 
+
+_logger = logging.getLogger(__name__)
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 OptionalOptimizer: TypeAlias = torch.optim.Optimizer | OptimizerFactory | None
@@ -58,10 +61,21 @@ def make_optimizer(optim: OptionalOptimizer, parameters: Iterable[nn.Parameter])
     """
     made = not isinstance(optim, type) and all(callable(getattr(optim, name, None)) for name in ("step", "zero_grad"))
     if optim is None or made:
+        _name_the_quicker_kernel(optim)
         return optim  # type: ignore[return-value]
     if not callable(optim):
         raise TypeError(f"an optimizer must be one of torch's, or a function that makes one, got {optim!r}")
     return optim(parameters)
+
+
+def _name_the_quicker_kernel(optim: object) -> None:
+    """Log that Adam's fused kernel is quicker; it is not used unasked, since it rounds differently."""
+    if type(optim) not in (torch.optim.Adam, torch.optim.AdamW):
+        return
+    groups: list[dict[str, Any]] = optim.param_groups  # type: ignore[attr-defined]
+    if not any(group.get("fused") or group.get("foreach") for group in groups):
+        name = type(optim).__name__
+        _logger.info("torch.optim.%s(..., fused=True) steps in less than half the time of this optimizer", name)
 
 
 def optim_step(
