@@ -18,9 +18,9 @@ LOW = np.array([-2.0], np.float32)
 MODES = [None, "NextStep", "SameStep"]
 
 
-def dqn(eps=0.2) -> DQNPolicy:
+def dqn(eps=0.2, inputs=4) -> DQNPolicy:
     torch.manual_seed(0)
-    policy = DQNPolicy(model=Net(4, 2, [16]), optim=None, action_space=SPACE)
+    policy = DQNPolicy(model=Net(inputs, 2, [16]), optim=None, action_space=SPACE)
     policy.seed(3)
     policy.set_eps(eps)
     return policy

@@ -178,7 +178,7 @@ BOUNDS = LOW, LOW[[0, 0]]
 def test_wrong_numbers_are_refused_before_a_step(real, options, error, match):
     one = collector_of(pg())
     one.collect(n_step=ENVS)
-    envs, network = one._envs._backend.envs, one.policy.native_chooser((4,)).network
+    envs, network = one._envs._backend.envs, one.policy.native_chooser((3,)).network
     obs, ready = one._episodes.obs, np.arange(ENVS)
     with pytest.raises(error, match=match):
         _core.collect(envs, one.buffer._core, network, obs, ready, ("steps", 2), real=real, **options)

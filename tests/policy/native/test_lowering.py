@@ -115,6 +115,64 @@ def test_expected_returns_and_choices_are_those_of_torch(made, rows, seed):
         assert np.array_equal(chosen, wanted.argmax(1))
 
 
+class Branch(nn.Module):
+    """Two branches, whose results are added, multiplied, joined or compared."""
+
+    def __init__(self, kind: str, left: nn.Module, right: nn.Module) -> None:
+        super().__init__()
+        self.kind, self.left, self.right = kind, left, right
+
+    def forward(self, x):
+        one, other = self.left(x), self.right(x)
+        if self.kind == "join":
+            return torch.cat([one, other], dim=-1)[..., ::2]
+        if self.kind == "stack":
+            return torch.stack([one, other], dim=2).mean(2)
+        if self.kind == "centered":
+            return one - other.mean(-1, keepdim=True)
+        return {"add": torch.add, "multiply": torch.mul, "maximum": torch.maximum}[self.kind](one, other)
+
+
+@st.composite
+def layers_of(draw, size: int, depth: int) -> nn.Module:
+    """Layers from ``size`` numbers to as many."""
+    activations = [nn.ReLU, nn.Tanh, nn.SiLU, nn.GELU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Softplus, nn.Hardtanh]
+    norms = [nn.LayerNorm, nn.RMSNorm, nn.BatchNorm1d, lambda size: nn.Softmax(-1), lambda size: nn.Identity()]
+    made: list[nn.Module] = []
+    for _ in range(draw(st.integers(1, 3))):
+        kinds = ["linear", "activation", "norm", *(["branch"] if depth else [])]
+        kind = draw(st.sampled_from(kinds))
+        if kind == "linear":
+            made.append(nn.Linear(size, size, bias=draw(st.booleans())))
+        elif kind == "activation":
+            made.append(draw(st.sampled_from(activations))())
+        elif kind == "norm":
+            made.append(draw(st.sampled_from(norms))(size))
+        else:
+            how = draw(st.sampled_from(["add", "multiply", "maximum", "join", "stack", "centered"]))
+            made.append(Branch(how, draw(layers_of(size, depth - 1)), draw(layers_of(size, depth - 1))))
+    return nn.Sequential(*made)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), size=st.integers(1, 40), rows=st.sampled_from([1, 7, 8, 17]), seed=st.integers(0, 2**32 - 1))
+def test_random_networks_are_those_of_torch(data, size, rows, seed):
+    torch.manual_seed(seed)
+    module = User(nn.Linear(3, size), data.draw(layers_of(size, 2)), nn.Linear(size, 2)).eval()
+    obs = torch.randn(rows, 3)
+    network, slots = compiled(module, (3,))
+    change = data.draw(st.sampled_from(["none", "step", "load"]))
+    with torch.no_grad():
+        if change == "step":
+            for parameter in module.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        elif change == "load":
+            module.load_state_dict({name: value + 0.1 for name, value in module.state_dict().items()})
+        wanted = module(obs)[0].numpy()
+    (found,) = network.forward(obs.numpy(), slots)
+    assert (abs(found - wanted) <= 1e-5 * max(abs(wanted).max(), 1)).all()
+
+
 @pytest.mark.parametrize(("make", "shape"), TAKEN.values(), ids=TAKEN)
 def test_networks_of_users_are_computed_in_rust(make, shape):
     torch.manual_seed(1)
