@@ -14,12 +14,13 @@ from rlfast.utils.torch_private import ENABLED
 with needed_by("rlfast.utils.optim"):
     import torch
     from torch import nn
-    from torch.optim import optimizer
+    from torch.optim import adam, optimizer, rmsprop, sgd
 
 
-for _method in (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.state_dict):
+_METHODS = torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.state_dict
+for _public in (*_METHODS, adam.adam, sgd.sgd, rmsprop.rmsprop):
     # Each imports torch._dynamo, to be left out of its graphs, which takes as long as a short run. No graph calls them.
-    _function = unwrap(_method)
+    _function = unwrap(_public)
     if not hasattr(_function, "__dynamo_disable"):
         setattr(_function, "__dynamo_disable", _function)
 
@@ -81,8 +82,27 @@ def step(optim: torch.optim.Optimizer) -> None:
 
     :param optim: the optimizer.
     """
-    if not (ENABLED and _step_fused(optim)):
+    if not (ENABLED and (_step_fused(optim) or _step_unwrapped(optim))):
         optim.step()
+
+
+_STEPS: dict[type[torch.optim.Optimizer], Any] = {
+    kind: unwrap(kind.step) for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.SGD)
+}
+
+
+@torch.no_grad()
+def _step_unwrapped(optim: torch.optim.Optimizer) -> bool:
+    """Do ``step()`` of a usual optimizer without what it is wrapped in: hooks, the profiler's mark, and an import of
+    torch._dynamo.
+
+    :return: whether the step was done. It is not if there are hooks, or gradients of the step itself are wanted.
+    """
+    function = _STEPS.get(type(optim))
+    if function is None or "step" in vars(optim) or optim.defaults["differentiable"] or _has_hooks(optim):
+        return False
+    function(optim)
+    return True
 
 
 _ONE = torch.ones((), dtype=torch.float32)
