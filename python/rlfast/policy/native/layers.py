@@ -83,12 +83,16 @@ class Layers:
         kind = continuous.ActorProb
         if not isinstance(module, kind) or not same_forward(type(module), kind):
             raise NotNativeError(f"{_name(module)} is not the ActorProb of rlfast.utils.net")
+        if isinstance(module.sigma, continuous.StateDependentNoise):
+            raise NotNativeError("state-dependent noise (sde) is drawn in Python")
         self._rest_on(module)
         features = self.call_network(module.preprocess, slot)
         self.shared.add(features)
         mean = self.call(module.mu, features)
         if not module._unbounded:  # noqa: SLF001 (of this library)
             mean = _stretched(self, module, self.add("tanh", mean))
+        elif module.clip_mean is not None:
+            mean = self.add("clamp", mean, -module.clip_mean, module.clip_mean)
         if module.sigma is None:
             return mean, self.add("exp", self.add("constant", self.tensor(module, "sigma_param").reshape(-1)))
         log_std = self.add("clamp", self.call(module.sigma, features), continuous.SIGMA_MIN, continuous.SIGMA_MAX)
