@@ -7,7 +7,6 @@ import torch
 from gymnasium.spaces import Box
 
 from algorithms import CONTINUOUS, make_policy, sde_actor
-from policy.given import overriding
 from rlfast.data import AsyncCollector, Batch, Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
 from rlfast.functional import SquashedNormal
@@ -125,11 +124,12 @@ class TestActing:
 
     @pytest.mark.parametrize("name", [*ROLLOUTS, *SOFT])
     def test_deterministic_evaluation_has_no_noise(self, name):
-        policy = overriding(make(name, deterministic_eval=True))
-        policy.draw_normal = None
+        policy = make(name, deterministic_eval=True)
+        before = policy._torch_rng.get_state()
         batch = Batch(obs=np.ones((3, 4), np.float32), info={})
         result = policy.eval()(batch)
         assert torch.equal(result.act, result.dist.mode)
+        assert name not in ROLLOUTS or torch.equal(policy._torch_rng.get_state(), before)
         assert result.state is None
 
     def test_training_noise_outlasts_a_test_by_the_same_policy(self):

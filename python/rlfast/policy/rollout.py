@@ -141,7 +141,6 @@ class RolloutLearner(BasePolicy):
     recompute_adv: bool = False
     """Whether advantages are computed again before each pass."""
     _sde: StateDependentNoise | None = None
-    _rollouts: int = 0  # learned from
 
     @validate_arguments
     def __init__(
@@ -229,7 +228,7 @@ class RolloutLearner(BasePolicy):
         """
         mode = self.deterministic_eval and not self.training
         sde = None if mode else self._sde
-        before = state if sde is None else sde.next_state(state, len(batch.obs), self.draw_normal, self._rollouts)
+        before = state if sde is None else sde.next_state(state, len(batch.obs), self._torch_rng)
         logits, hidden = self.actor(batch.obs, state=before, info=batch.info)
         dist = self._dist(logits, action_mask(batch.obs))
         if sde is not None:
@@ -317,7 +316,8 @@ class RolloutLearner(BasePolicy):
         try:
             return super().update(sample_size, buffer, **kwargs)
         finally:
-            self._rollouts += 1
+            if self._sde is not None:
+                self._sde.rollout += 1
             self._buffer = self._indices = None
 
     def learn(self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:

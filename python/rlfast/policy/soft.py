@@ -100,7 +100,7 @@ class SoftLearner(ActorCriticLearner):
         """
         zero = self.deterministic_eval and not self.training
         sde = None if zero else self._sde
-        before = state if sde is None else sde.next_state(state, len(batch.obs), self.draw_normal)
+        before = state if sde is None else sde.next_state(state, len(batch.obs), self._torch_rng)
         logits, hidden = self.actor(batch.obs, state=before, info=batch.info)
         mean, dist = logits[0], SquashedNormal(*logits)
         if sde is not None:

@@ -1,4 +1,3 @@
-import itertools
 import math
 
 import numpy as np
@@ -96,24 +95,20 @@ def noise_of(sigma, **options):
     return noise
 
 
-def counted_draws():
-    """A function that draws 1, 2, 3 and so on for all elements of a matrix."""
-    numbers = itertools.count(1.0)
-    return lambda shape, dtype, device: torch.stack([torch.full(shape[1:], next(numbers)) for _ in range(shape[0])])
-
-
 def drawn(noise, steps, rollouts=(), begins=()):
-    """The first element of each environment's matrix at each of so many steps of two environments.
+    """Each environment's matrix at each of so many steps of two environments, numbered as they come.
 
     :param rollouts: steps before which a roll-out was learned from.
     :param begins: ``(step, environment)`` at which an episode begins.
     """
-    state, draw, found = None, counted_draws(), []
+    state, stream, found, numbers = None, torch.Generator(), [], {}
     for step in range(steps):
         for environment in (one for at, one in begins if at == step):
             state = tree.clear(state, np.array([environment]))
-        state = noise.next_state(state, 2, draw, sum(at <= step for at in rollouts))
-        found.append(tuple(state["exploration"]["matrix"][:, 0, 0].tolist()))
+        noise.rollout += step in rollouts
+        state = noise.next_state(state, 2, stream)
+        matrices = [tuple(matrix.flatten().tolist()) for matrix in state["exploration"]["matrix"]]
+        found.append(tuple(numbers.setdefault(matrix, len(numbers) + 1) for matrix in matrices))
     return found
 
 
@@ -182,6 +177,23 @@ class TestStateDependentNoise:
     def test_when_matrices_are_drawn(self, freq, more, matrices):
         assert drawn(StateDependentNoise(2, 2, sample_freq=freq), 7, **more) == matrices
 
+    def test_matrices_are_drawn_alike_by_collectors_of_parts(self):
+        noise, streams = StateDependentNoise(2, 2), [torch.Generator().manual_seed(5) for _ in range(3)]
+        whole = noise.next_state(None, 3, streams[0])
+        again = noise.next_state(tree.clear(whole, np.array([2])), 3, streams[0])["exploration"]["matrix"]
+        for stream, part in ((streams[1], [0, 0, 0]), (streams[2], [2, 2, 2])):  # those of others are copies
+            own = noise.next_state(None, 3, stream)
+            assert torch.equal(own["exploration"]["matrix"][part[0]], whole["exploration"]["matrix"][part[0]])
+            own = tree.clear(tree.take(own, part), np.arange(3) if part[0] else np.array([], int))
+            assert torch.equal(noise.next_state(own, 3, stream)["exploration"]["matrix"][part[0]], again[part[0]])
+            assert torch.equal(stream.get_state(), streams[0].get_state())
+
+    def test_matrices_are_standard_normal(self):
+        matrix = StateDependentNoise(40, 5).next_state(None, 50, torch.Generator())["exploration"]["matrix"]
+        assert matrix.mean().item() == pytest.approx(0, abs=0.03)
+        assert matrix.std().item() == pytest.approx(1, abs=0.03)
+        assert len(matrix.flatten(1).unique(dim=0)) == 50
+
     @pytest.mark.parametrize("freq", [0, -2])
     def test_a_frequency_out_of_range(self, freq):
         with pytest.raises(ValueError, match=f"sample_freq must be at least 1 step, or -1 .*, got {freq}"):
@@ -197,7 +209,7 @@ class TestStateDependentNoise:
         (mean, std), state = actor(obs)
         assert state is None
         assert torch.equal(std, actor.sigma(actor.preprocess(obs)[0]))
-        state = actor.sigma.next_state(None, 3, counted_draws())
+        state = actor.sigma.next_state(None, 3, None)
         (again, _), after = actor(obs, state=state)
         assert torch.equal(again, mean)
         assert torch.equal(after["exploration"]["matrix"], state["exploration"]["matrix"])
@@ -208,15 +220,15 @@ class TestStateDependentNoise:
         actor, obs = ActorProb(Recurrent(1, 4, 6, hidden_layer_size=5), 2, sde=StateDependentNoise), torch.randn(3, 4)
         _, plain = actor(obs)
         (mean, _), plain_after = actor(obs, state=plain)
-        _, state = actor(obs, state=actor.sigma.next_state(None, 3, counted_draws()))
-        (own, _), after = actor(obs, state=actor.sigma.next_state(state, 3, counted_draws()))
+        _, state = actor(obs, state=actor.sigma.next_state(None, 3, None))
+        (own, _), after = actor(obs, state=actor.sigma.next_state(state, 3, None))
         assert torch.equal(own, mean)
         assert {*after} == {*plain_after, "exploration"}
         assert torch.equal(after["hidden"], plain_after["hidden"])
 
     def test_a_hidden_state_that_is_no_dict(self):
         with pytest.raises(ValueError, match="needs hidden states that are dicts, got a tuple"):
-            StateDependentNoise(2, 2).next_state((torch.zeros(3),), 3, counted_draws())
+            StateDependentNoise(2, 2).next_state((torch.zeros(3),), 3, None)
 
     @pytest.mark.parametrize("sde", [None, StateDependentNoise])
     @pytest.mark.parametrize(("bias", "mean"), [(10.0, 2.0), (-10.0, -2.0), (1.5, 1.5)])

@@ -4,7 +4,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,8 +20,6 @@ from rlfast.utils.tree import EXPLORATION
 
 SIGMA_MIN = -20
 SIGMA_MAX = 2
-Draw: TypeAlias = Callable[[tuple[int, ...], torch.dtype, torch.device], torch.Tensor]
-"""Draws standard normal numbers, such as :meth:`rlfast.policy.BasePolicy.draw_normal`."""
 
 
 class Actor(BaseActor):
@@ -162,9 +160,9 @@ class StateDependentNoise(nn.Module):
 
     :math:`\theta = \sigma \odot \epsilon`, and it is the standard normal :math:`\epsilon` that is kept, one matrix for
     each environment. So the distribution of actions is exact after :math:`\sigma` has changed, too. Policies draw the
-    matrices from their stream: for the first step of an episode, for the first one after an update from a roll-out, and
-    after each ``sample_freq`` steps. They are part of the hidden state, under ``exploration``, which collectors pass
-    on, save in checkpoints and do not store.
+    matrices: for the first step of an episode, for the first one after an update from a roll-out, and after each
+    ``sample_freq`` steps. They are part of the hidden state, under ``exploration``, which collectors pass on, save in
+    checkpoints and do not store.
 
     As in Stable-Baselines3, 1e-6 is added to variances.
 
@@ -183,6 +181,9 @@ class StateDependentNoise(nn.Module):
     >>> noise(torch.tensor([[3.0, 4.0]])).tolist()
     [[5.0...]]
     """
+
+    rollout: torch.Tensor
+    """The number of roll-outs that were learned from. When it changes, matrices are drawn anew."""
 
     def __init__(
         self,
@@ -203,6 +204,7 @@ class StateDependentNoise(nn.Module):
         self.shape = features, actions
         self.log_std = nn.Parameter(torch.full((features, actions if full_std else 1), float(log_std)))
         self.sample_freq, self.use_expln, self.learn_features = sample_freq, use_expln, learn_features
+        self.register_buffer("rollout", torch.zeros((), dtype=torch.int64))
 
     def sigma(self) -> torch.Tensor:
         r"""Return the deviations :math:`\sigma` of the matrix, ``[features, actions]``."""
@@ -220,13 +222,15 @@ class StateDependentNoise(nn.Module):
         z = features if self.learn_features else features.detach()
         return (z.square() @ self.sigma().square() + 1e-6).sqrt()
 
-    def next_state(self, state: object, rows: int, draw: Draw, rollout: int = 0) -> dict[str, Any]:
+    def next_state(self, state: object, rows: int, stream: torch.Generator | None) -> dict[str, Any]:
         """Return the hidden state for one step, with new matrices where they are due.
+
+        Each step draws a seed for each environment, whether its matrix is due or not, so that collectors of a part of
+        the environments draw what one collector of all does.
 
         :param state: the hidden state after the step before, zero in rows whose episode begins; None at the start.
         :param rows: the number of environments, B.
-        :param draw: draws the matrices.
-        :param rollout: the number of the roll-out: with another one than before, matrices are drawn anew. Default: 0.
+        :param stream: the random stream; None for torch's global one.
         :return: the state, with ``exploration``: ``matrix``, ``[B, features, actions]``; ``left``, the steps until the
             next one, ``[B]``, negative for never; ``rollout``, ``[B]``.
         """
@@ -235,11 +239,13 @@ class StateDependentNoise(nn.Module):
         if before is None:
             none = torch.zeros(rows, dtype=torch.int64)
             before = {"matrix": weight.new_zeros(rows, *self.shape), "left": none, "rollout": none}
-        matrix, left, known = before["matrix"].to(weight), before["left"], before["rollout"]
-        due = (left == 0) | (known != rollout)
+        matrix, left, rollout = before["matrix"].to(weight), before["left"], int(self.rollout)
+        due = (left == 0) | (before["rollout"] != rollout)
+        seeds = torch.randint(2**62, (rows,), generator=stream)
         if due.any():
-            drawn = draw((int(due.sum()), *self.shape), weight.dtype, weight.device)
-            matrix = matrix.index_put((due.nonzero()[:, 0].to(weight.device),), drawn)
+            generators = [torch.Generator().manual_seed(seed) for seed in seeds[due].tolist()]
+            drawn = torch.stack([torch.randn(self.shape, dtype=weight.dtype, generator=one) for one in generators])
+            matrix = matrix.index_put((due.nonzero()[:, 0].to(weight.device),), drawn.to(weight.device))
         left = torch.where(due, self.sample_freq, left) - 1
         return {
             **(rest or {}),
