@@ -232,7 +232,7 @@ class RolloutLearner(BasePolicy):
         logits, hidden = self.actor(batch.obs, state=before, info=batch.info)
         dist = self._dist(logits, action_mask(batch.obs))
         if sde is not None:
-            act = (dist.mean + dist.stddev * hidden[EXPLORATION]["noise"]).detach()
+            act = dist.mean.detach() + hidden[EXPLORATION]["noise"]
         else:
             act = dist.mode if mode else draw(dist, self._torch_rng)
         if isinstance(logits, tuple) and len({part.shape for part in logits}) == 1:

@@ -104,7 +104,7 @@ class SoftLearner(ActorCriticLearner):
         logits, hidden = self.actor(batch.obs, state=before, info=batch.info)
         mean, dist = logits[0], SquashedNormal(*logits)
         if sde is not None:
-            noise = hidden[EXPLORATION]["noise"]
+            noise = (hidden[EXPLORATION]["noise"] / logits[1]).detach()
         else:
             noise = torch.zeros_like(mean) if zero else self.draw_normal(tuple(mean.shape), mean.dtype, mean.device)
         act, log_prob_B = dist.with_log_prob(noise)

@@ -254,14 +254,13 @@ class StateDependentNoise(nn.Module):
 
     @torch.no_grad()
     def explore(self, features: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-        r"""Compute noise in units of its deviation, :math:`\theta^\top z(s) / \hat\sigma(s)`.
+        r"""Compute the noise of actions, :math:`\theta^\top z(s)`.
 
         :param features: ``[B, features]``.
         :param matrix: the standard normal matrices, ``[B, features, actions]``.
-        :return: ``[B, actions]``, standard normal over all matrices.
+        :return: ``[B, actions]``.
         """
-        noise = torch.einsum("bf,bfa->ba", features, self.sigma() * matrix)
-        return noise.div(self(features))
+        return torch.bmm(features[:, None], self.sigma() * matrix)[:, 0]
 
 
 def state_dependent_noise(actor: nn.Module) -> StateDependentNoise | None:
@@ -357,7 +356,7 @@ class ActorProb(BaseActor):
             :meth:`StateDependentNoise.next_state`.
         :param info: ignored.
         :return: means and standard deviations, each ``[batch, size]``, and the next hidden state; with matrices of
-            noise in ``state``, its ``exploration`` has ``noise``, ``[batch, size]`` in units of the deviations.
+            noise in ``state``, its ``exploration`` has the ``noise`` of the actions, ``[batch, size]``.
         """
         if not isinstance(self.sigma, StateDependentNoise):
             features, hidden = features_of(self.preprocess, obs, state)
