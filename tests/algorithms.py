@@ -1,5 +1,7 @@
 """Algorithms that learn from transitions, for observations of 4 numbers, and 2 continuous or 3 discrete actions."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
@@ -11,7 +13,7 @@ from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.policy import AutoAlpha
 from rlfast.utils.net import discrete
 from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, SimbaNet
-from rlfast.utils.net.continuous import VAE, Actor, ActorProb, Critic, Perturbation
+from rlfast.utils.net.continuous import VAE, Actor, ActorProb, Critic, Perturbation, StateDependentNoise
 from rlfast.utils.net.discrete import (
     FractionProposalNetwork,
     FullQuantileFunction,
@@ -60,6 +62,10 @@ def unit_layer(size, inputs, outputs):
 
 def simba_actor():
     return ActorProb(SimbaNet(4, hidden_sizes=[8]), 2, unbounded=True, conditioned_sigma=True)
+
+
+def sde_actor():
+    return ActorProb(features(), 2, unbounded=True, sde=partial(StateDependentNoise, sample_freq=3), clip_mean=2.0)
 
 
 def simba_critic():
@@ -111,6 +117,7 @@ CONTINUOUS = {
         {"policy_delay": 2, "num_atoms": 5},
     ),
     "simba": ("SACPolicy", {"actor": simba_actor, "critic": simba_critic}, {}),
+    "sde": ("SACPolicy", {"actor": sde_actor, "critic": critic}, {}),
     "imitation": ("ImitationPolicy", {"actor": actor}, {}),
     "td3-bc": ("TD3BCPolicy", {"actor": actor, "critic": critic}, {}),
     "rebrac": ("ReBRACPolicy", {"actor": actor, "critic": critic}, {}),
@@ -149,7 +156,7 @@ DISCRETE = {
 }
 ALL = CONTINUOUS | DISCRETE
 IMITATING = ("imitation", "discrete imitation")
-LEARNED_TEMPERATURE = ("sac", "redq", "tqc", "droq", "crossq", "xqc", "simba", "cql", "discrete-sac")
+LEARNED_TEMPERATURE = ("sac", "redq", "tqc", "droq", "crossq", "xqc", "simba", "sde", "cql", "discrete-sac")
 LAGGED = ("dqn", "c51", "qrdqn", "rainbow", "iqn", "fqf", "bdq", "discrete-bcq", "discrete-cql", "discrete-crr")
 
 

@@ -9,7 +9,7 @@ from torch.distributions import Independent, Normal
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.net.common import Net
-from rlfast.utils.net.continuous import ActorProb
+from rlfast.utils.net.continuous import ActorProb, StateDependentNoise
 from rlfast.utils.net.discrete import Actor
 
 MULTI = MultiDiscrete([2, 3])
@@ -26,6 +26,11 @@ HEADS = {
         Box(-2, 2, (2,)),
         lambda loc, scale: Independent(Normal(loc, scale), 1),
         lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, conditioned_sigma=True),
+    ),
+    "sde": (
+        Box(-2, 2, (2,)),
+        DiagonalNormal,
+        lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True, sde=StateDependentNoise),
     ),
     "per dimension": (Box(-2, 2, (2,)), Normal, lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True)),
 }

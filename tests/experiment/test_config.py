@@ -44,6 +44,12 @@ def test_values_out_of_range(changes, message):
         DQNConfig(**changes)
 
 
+@pytest.mark.parametrize("freq", [0, -2])
+def test_a_frequency_of_noise_out_of_range(freq):
+    with pytest.raises(ValueError, match=f"--sde-sample-freq must be at least 1, or -1 .*, got {freq}"):
+        ALGORITHMS["ppo"].config(sde_sample_freq=freq)
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_config_of_version_0_1_is_read(name):
     kind = ALGORITHMS[name].config

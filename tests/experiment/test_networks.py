@@ -56,6 +56,17 @@ def test_every_head_on_every_kind_of_observation(obs_space):
     assert (discrete.continuous, continuous.continuous, continuous.action_size) == (False, True, 2)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "log_std", "clip"), [("ppo", -2.0, None), ("sac", -3.0, 2.0), ("tqc", -3.0, 2.0)]
+)
+def test_an_actor_with_state_dependent_noise(obs_space, algorithm, log_std, clip):
+    made = networks(obs_space, Box(-1, 1, (2,)), algorithm, sde=True, sde_sample_freq=4).normal_actor()
+    head = made.net if isinstance(made, Encoded) else made
+    assert head.sigma.log_std.unique().tolist() == [log_std]
+    assert (head.sigma.sample_freq, head.clip_mean) == (4, clip)
+    assert made(observations(obs_space))[0][1].shape == (4, 2)
+
+
 def test_every_part_of_an_observation_counts(obs_space):
     encoder, wrapped = Encoder(obs_space), {"all": observations(obs_space)}
     before = encoder(wrapped["all"])

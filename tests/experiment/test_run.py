@@ -221,8 +221,15 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
 
 
 @pytest.mark.pitfall("F10")
-@pytest.mark.parametrize("name", [one for one in ALGORITHMS if not issubclass(ALGORITHMS[one].config, DataConfig)])
-def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((one, {}) for one in ALGORITHMS if not issubclass(ALGORITHMS[one].config, DataConfig)),
+        *((one, {"sde": True, "sde_sample_freq": 7}) for one in ("ppo", "sac")),
+        ("a2c", {"sde": True, "recurrent": True}),
+    ],
+)
+def test_so_does_one_of_another_algorithm(name, options, tmp_path, monkeypatch):
     size = {"num_envs": 2, "eval_episodes": 2, "eval_envs": 2, "eval_interval": 64, "hidden_sizes": (8,)}
     kind = ALGORITHMS[name].config
     if issubclass(kind, OnPolicyConfig):
@@ -237,7 +244,7 @@ def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
         lr_schedule="exponential",
         **size,
         **more,
-        **special.get(name, {}),
+        **special.get(name, {}) | options,
     )
     straight = train(replace(config, run_dir=tmp_path / "straight"))
     stopped_after(replace(config, run_dir=tmp_path / "stopped"), 90, monkeypatch)

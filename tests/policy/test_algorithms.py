@@ -174,7 +174,7 @@ def test_learning_goes_through_a_forward_of_a_subclass(name, options):
         for _ in range(2):
             policy.update(16, policy.process_buffer(rows(name)))
     assert calls
-    if name != "iqn":  # whose forward draws other levels
+    if name not in ("iqn", "sde"):  # whose forward draws other levels, or matrices
         torch.testing.assert_close(weights(own), weights(plain))
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.utils.tree import as_host, clear, copied, object_array, put, storable, take, with_own_objects
+from rlfast.utils.tree import as_host, clear, copied, object_array, put, storable, take, with_own_objects, without
 
 
 class Memory(NamedTuple):
@@ -177,3 +177,19 @@ def test_objects_in_arrays_are_copied():
     words[0].append(3)
     assert own["a"] is numbers
     assert own["b"][0].tolist() == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("values", "left"),
+    [
+        (None, None),
+        (3, 3),
+        ({"a": 1}, {"a": 1}),
+        ({"b": {"c": 2}}, None),
+        ({"a": 1, "b": 2}, {"a": 1}),
+        (Batch(a=1, b=Batch(c=2)), {"a": 1}),
+        ({"first": {"a": 1, "b": 2}, "second": Batch(b=2)}, {"first": {"a": 1}}),  # of several agents
+    ],
+)
+def test_without_an_entry(values, left):
+    assert without(values, "b") == left

@@ -204,7 +204,8 @@ class BasePolicy(nn.Module, ABC):
         :param batch: a batch with ``obs``, ``[B, ...]``, and ``info``.
         :param state: hidden state of a recurrent policy, None at the start.
         :return: a ``Batch`` with ``act``, ``[B, ...]`` in the policy's form, and for a recurrent policy the next hidden
-            ``state``. Its field ``policy``, if any, is stored with the transition.
+            ``state``, whose entry ``exploration``, if any, is for acting alone and not stored. Its field ``policy``, if
+            any, is stored with the transition.
         """
 
     def exploration_noise(self, act: NDArray[Any], batch: ObsBatchProtocol) -> NDArray[Any]:

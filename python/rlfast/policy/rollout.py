@@ -30,8 +30,10 @@ from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
+from rlfast.utils.net.continuous import StateDependentNoise, state_dependent_noise
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.tree import EXPLORATION
 
 TDistFn = Callable[..., torch.distributions.Distribution]
 
@@ -138,6 +140,7 @@ class RolloutLearner(BasePolicy):
     }
     recompute_adv: bool = False
     """Whether advantages are computed again before each pass."""
+    _sde: StateDependentNoise | None = None
 
     @validate_arguments
     def __init__(
@@ -178,6 +181,7 @@ class RolloutLearner(BasePolicy):
         self.ret_rms = RunningMeanStd()
         self._eps = 1e-8  # added to a variance that is divided by
         self._compiled: Any = compile or None  # the graph, when all networks are there
+        vars(self)["_sde"] = state_dependent_noise(actor)  # a part of the actor
         self._buffer: ReplayBuffer | None = None  # of a roll-out whose advantages are recomputed
         self._indices: Index | None = None
 
@@ -222,9 +226,15 @@ class RolloutLearner(BasePolicy):
         :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, the output of the actor, where several
             tensors of one shape are stacked; ``state``, the next hidden state.
         """
-        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
+        mode = self.deterministic_eval and not self.training
+        sde = None if mode else self._sde
+        before = state if sde is None else sde.next_state(state, len(batch.obs), self._torch_rng)
+        logits, hidden = self.actor(batch.obs, state=before, info=batch.info)
         dist = self._dist(logits, action_mask(batch.obs))
-        act = dist.mode if self.deterministic_eval and not self.training else draw(dist, self._torch_rng)
+        if sde is not None:
+            act = dist.mean.detach() + hidden[EXPLORATION]["noise"]
+        else:
+            act = dist.mode if mode else draw(dist, self._torch_rng)
         if isinstance(logits, tuple) and len({part.shape for part in logits}) == 1:
             logits = torch.stack(logits)
         return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
@@ -306,6 +316,8 @@ class RolloutLearner(BasePolicy):
         try:
             return super().update(sample_size, buffer, **kwargs)
         finally:
+            if self._sde is not None:
+                self._sde.rollout += 1
             self._buffer = self._indices = None
 
     def learn(self, batch: RolloutBatchProtocol, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:

@@ -18,6 +18,8 @@ from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.components.temperature import Alpha, AutoAlpha, OfTemperature, make_alpha
 from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.continuous import NormalChooser
+from rlfast.utils.net.continuous import StateDependentNoise, state_dependent_noise
+from rlfast.utils.tree import EXPLORATION
 
 
 @dataclass(kw_only=True)
@@ -54,7 +56,8 @@ class SoftLearner(ActorCriticLearner):
 
     :param actor: called as ``actor(obs, state=..., info=...)``; returns means and standard deviations before squashing,
         and the next hidden state, as :class:`rlfast.utils.net.continuous.ActorProb` with ``unbounded=True`` and
-        ``conditioned_sigma=True`` does.
+        ``conditioned_sigma=True`` does; or, with :class:`rlfast.utils.net.continuous.StateDependentNoise` for ``sde``,
+        noise in acting that lasts for several steps.
     :param alpha: the temperature, :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one
         that is learned, or a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
@@ -65,6 +68,7 @@ class SoftLearner(ActorCriticLearner):
     is_auto_alpha: Any = OfTemperature("is_learned")
     log_alpha: Any = OfTemperature("log_alpha")
     target_entropy: Any = OfTemperature("target_entropy")
+    _sde: StateDependentNoise | None = None
 
     def __init__(
         self,
@@ -78,6 +82,7 @@ class SoftLearner(ActorCriticLearner):
         if isinstance(self.temperature, AutoAlpha):
             self.alpha_optim = self.temperature.optim
         self.deterministic_eval = deterministic_eval
+        vars(self)["_sde"] = state_dependent_noise(self.actor)  # a part of the actor
 
     def forward(  # type: ignore[override]
         self,
@@ -93,10 +98,15 @@ class SoftLearner(ActorCriticLearner):
         :return: ``act``, ``[B, *shape]`` in [-1, 1]; ``log_prob``, ``[B, 1]``; ``dist``, the squashed normal
             distribution; ``logits``, means and deviations, ``[2, B, size]``; ``state``, the next hidden state.
         """
-        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
-        mean, dist = logits[0], SquashedNormal(*logits)
         zero = self.deterministic_eval and not self.training
-        noise = torch.zeros_like(mean) if zero else self.draw_normal(tuple(mean.shape), mean.dtype, mean.device)
+        sde = None if zero else self._sde
+        before = state if sde is None else sde.next_state(state, len(batch.obs), self._torch_rng)
+        logits, hidden = self.actor(batch.obs, state=before, info=batch.info)
+        mean, dist = logits[0], SquashedNormal(*logits)
+        if sde is not None:
+            noise = (hidden[EXPLORATION]["noise"] / logits[1]).detach()
+        else:
+            noise = torch.zeros_like(mean) if zero else self.draw_normal(tuple(mean.shape), mean.dtype, mean.device)
         act, log_prob_B = dist.with_log_prob(noise)
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
         return cast(DistLogProbBatchProtocol, wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 
+EXPLORATION = "exploration"
+"""The entry of a policy's hidden state that acting alone needs: it is passed to the next step, and not stored."""
 _STACKABLE = (np.ndarray, float, int, np.generic, list)
 _ARRAYS = {np.ndarray}
 _IMMUTABLE = {type(None), bool, int, float, str, bytes, np.bool_, np.int64, np.int32, np.float64, np.float32}
@@ -287,6 +289,22 @@ def clear(tree: object, ids: Ids) -> Any:
         return leaf
 
     return map_leaves(cleared, tree)
+
+
+def without(tree: object, name: str) -> Any:
+    """Returns nested mappings without the entries of a name; None if nothing is left.
+
+    :param tree: nested values; what is no mapping stays as it is.
+    :param name: the name.
+
+    >>> without({"hidden": 1, "exploration": 2}, "exploration"), without({"exploration": {"left": 1}}, "exploration")
+    ({'hidden': 1}, None)
+    """
+    if not isinstance(tree, BatchBase | Mapping):
+        return tree
+    entries = tree.__dict__ if isinstance(tree, BatchBase) else tree
+    kept = {key: without(value, name) for key, value in entries.items() if key != name}
+    return {key: value for key, value in kept.items() if value is not None} or None
 
 
 def zeros(tree: object) -> Any:

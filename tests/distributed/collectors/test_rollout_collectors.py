@@ -50,12 +50,20 @@ def test_ppo_equals_the_run_in_one_process_to_the_bit(collectors, env, tmp_path)
     assert not same(one, outcome(tmp_path / "other")[0])
 
 
-def test_other_algorithms_and_python_environments(tmp_path):
-    given = {"backend": "in-process"}
-    for name in ("a2c", "pqn"):
-        train_in_one_process(config(name, run_dir=tmp_path / f"{name}1", **given))
-        train(config(name, run_dir=tmp_path / f"{name}2", collectors=2, **given))
-        assert same(outcome(tmp_path / f"{name}1")[0], outcome(tmp_path / f"{name}2")[0])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a2c", {}),
+        ("pqn", {}),
+        ("ppo", {"recurrent": True}),
+        ("ppo", {"env": "Pendulum-v1", "sde": True, "sde_sample_freq": 7}),
+    ],
+)
+def test_other_algorithms_and_python_environments(name, options, tmp_path):
+    given = {"backend": "in-process", **options}
+    train_in_one_process(config(name, run_dir=tmp_path / "one", **given))
+    train(config(name, run_dir=tmp_path / "several", collectors=2, **given))
+    assert same(outcome(tmp_path / "one")[0], outcome(tmp_path / "several")[0])
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):

@@ -81,10 +81,14 @@ def test_crossq(policy_of):
 
 def test_xqc(policy_of, short):
     policy = policy_of("xqc", ensemble_size=3, critic_hidden_sizes=(6, 5), num_atoms=7, v_max=2.0, momentum=0.5)
-    assert shapes(policy.critic, UnitLinear) == [(3, 4, 6), (3, 6, 5)]
-    assert shapes(policy.critic) == [(3, 5, 7)]
+    assert shapes(policy.critic, UnitLinear) == [(3, 4, 6), (3, 6, 5), (3, 5, 7)]
+    assert shapes(policy.critic) == []
     assert shapes(policy.critic, BatchRenorm) == [(3, 1, 4), (3, 1, 6), (3, 1, 5)]
     assert shapes(policy.actor, UnitLinear) == [(3, 8)]
+    assert shapes(policy.actor, BatchRenorm) == [(3,), (8,)]
+    kinds = [type(one) for one in policy.critic.modules() if not [*one.children()]]
+    assert kinds == [BatchRenorm, *[UnitLinear, BatchRenorm, nn.ReLU] * 2, UnitLinear]  # of the released code
+    assert [layer.bias_weights is None for layer in layers(policy.critic, UnitLinear)] == [True, True, False]
     assert {norm.momentum for norm in layers(policy.critic, BatchRenorm)} == {0.5}
     assert policy.support[[0, -1]].tolist() == [-2.0, 2.0]
 

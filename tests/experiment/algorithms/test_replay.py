@@ -141,7 +141,11 @@ def test_noise(parts_of, name):
 
 @pytest.mark.parametrize(
     ("name", "usual"),
-    [("discrete-sac", 0.98 * math.log(2)), *((name, -1.0) for name in ("sac", "redq", "tqc", "droq", "crossq", "xqc"))],
+    [
+        ("discrete-sac", 0.98 * math.log(2)),
+        *((name, -1.0) for name in ("sac", "redq", "tqc", "droq", "crossq")),
+        ("xqc", -0.5),
+    ],
 )
 def test_temperature(parts_of, name, usual):
     policy = parts_of(name, alpha=0.5, alpha_learning_rate=0.75).policy

@@ -27,6 +27,14 @@ def sentences(algorithm, env, **changes):
         ("ppo", "CartPole-v1", {"log_std": 1.0, "bounded": True}, "--log-std, --bounded (actions of CartPole-v1"),
         ("ppo", "Pendulum-v1", {"log_std": 1.0, "conditioned_sigma": True}, "--log-std (--conditioned-sigma takes"),
         ("sac", "Pendulum-v1", {"log_std": 1.0}, "--log-std (--conditioned-sigma takes"),
+        ("ppo", "CartPole-v1", {"sde": True, "sde_sample_freq": 4}, "--sde, --sde-sample-freq (actions of CartPole-v1"),
+        ("ppo", "Pendulum-v1", {"sde": True, "log_std": 1.0}, "--log-std (--sde takes"),
+        (
+            "sac",
+            "Pendulum-v1",
+            {"sde_sample_freq": 4, "sde_log_std": 0.0},
+            "--sde-sample-freq, --sde-log-std (the nois",
+        ),
         ("dqn", "CartPole-v1", {"schedule_factor": 0.5, "lr_schedule": "linear"}, "--schedule-factor (no schedule is"),
         ("ppo", "CartPole-v1", {"schedule_factor": 0.5}, "--schedule-factor (no schedule is exponential)"),
         (
@@ -60,6 +68,7 @@ def test_settings_that_nothing_reads_are_named(algorithm, env, changes, named):
         ("sac", "Pendulum-v1", {"alpha_learning_rate": 0.1, "target_entropy": -2.0}),
         ("sac", "Pendulum-v1", {"auto_alpha": False}),
         ("sac", "Pendulum-v1", {"conditioned_sigma": False, "log_std": 1.0}),
+        ("sac", "Pendulum-v1", {"sde": True, "sde_sample_freq": 4, "sde_log_std": 0.0}),
     ],
 )
 def test_settings_that_are_read_are_not(algorithm, env, changes):

@@ -141,12 +141,12 @@ def test_a_policy_without_an_optimizer_acts_and_does_not_learn(kind):
 
 
 @pytest.mark.pitfall("F7")
-@pytest.mark.parametrize("kind", COMPILED)
-def test_a_graph_gives_the_same(kind, monkeypatch):
+@pytest.mark.parametrize(("kind", "head"), [*((kind, "categorical") for kind in COMPILED), (PPOPolicy, "sde")])
+def test_a_graph_gives_the_same(kind, head, monkeypatch):
     monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
     torch._dynamo.reset()
-    eager, graph = make(kind, optim=adam(1e-3)), make(kind, optim=adam(1e-3), compile=True)
-    buffer = rollout(make(kind))
+    eager, graph = make(kind, head, optim=adam(1e-3)), make(kind, head, optim=adam(1e-3), compile=True)
+    buffer = rollout(make(kind, head))
     for policy in (eager, graph):
         for _ in range(10):
             policy.update(0, buffer, batch_size=40, repeat=2)

@@ -170,13 +170,14 @@ def test_one_action_is_mapped_into_the_space(make, monkeypatch):
     size=st.integers(1, 20),
     conditioned=st.booleans(),
     unbounded=st.booleans(),
+    clip=st.sampled_from([None, 0.5]),
     rows=st.sampled_from([0, 1, 8, 9, 33]),
     dtype=st.sampled_from(["f4", "f8"]),
 )
-def test_means_and_deviations_are_those_of_torch(seed, hidden, heads, size, conditioned, unbounded, rows, dtype):
+def test_means_and_deviations_are_those_of_torch(seed, hidden, heads, size, conditioned, unbounded, clip, rows, dtype):
     torch.manual_seed(seed)
     bound = 1.0 if unbounded else 2.5
-    options = {"conditioned_sigma": conditioned, "unbounded": unbounded, "max_action": bound}
+    options = {"conditioned_sigma": conditioned, "unbounded": unbounded, "max_action": bound, "clip_mean": clip}
     actor = ActorProb(Net(4, hidden_sizes=hidden), size, hidden_sizes=heads, **options)
     if not conditioned:
         nn.init.normal_(actor.sigma_param)

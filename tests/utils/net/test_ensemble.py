@@ -142,12 +142,25 @@ class TestUnitLinear:
         torch.testing.assert_close(layer.weight, torch.tensor([[0.6], [0.8]]))
         assert layer(torch.tensor([[1.0, 2.0]])).item() == pytest.approx(2.2)
 
+    @pytest.mark.parametrize("bias", [False, True])
     @pytest.mark.parametrize("shape", [(5, 4), (3, 5, 4)])
-    def test_members_are_those_of_single_layers(self, shape):
-        layer = UnitLinear(4, 2, ensemble_size=3)
+    def test_members_are_those_of_single_layers(self, shape, bias):
+        layer, single = UnitLinear(4, 2, 3, bias), UnitLinear(4, 2, bias=bias)
+        if bias:
+            assert not layer.bias_weights.any()
+            nn.init.normal_(layer.bias_weights)
         x = torch.randn(shape)
-        wanted = torch.stack([(x if x.dim() == 2 else x[i]) @ layer.weight[i] for i in range(3)])
-        torch.testing.assert_close(layer(x), wanted)
+        before = layer(x)
+        project_weights(layer)  # leaves biases as they are
+        torch.testing.assert_close(layer(x), before)
+        for i in range(3):
+            with torch.no_grad():
+                single.weight.copy_(layer.weight[i])
+                if bias:
+                    single.bias_weights.copy_(layer.bias_weights[i])
+            torch.testing.assert_close(before[i], single(x if x.dim() == 2 else x[i]))
+        layer.reset_parameters()
+        assert not bias or not layer.bias_weights.any()
 
     def test_weights_of_each_output_have_norm_one(self):
         for size in (None, 3):

@@ -59,7 +59,7 @@ class Collector:
 
     A recurrent policy's ``state`` is passed to it in the next step. Each row stores, under ``policy.hidden_state``,
     the state *before* its step, which is zero at the beginning of an episode: the initial state of the network when
-    it learns from that row.
+    it learns from that row. An entry ``exploration`` of the state is passed on in the same way, but not stored.
 
     Environments that reset themselves (with an ``autoreset_mode``) are supported. In the mode NEXT_STEP, steps that
     only reset are neither stored nor counted. If an environment fails and is rebuilt, that step is not stored, its
@@ -526,9 +526,10 @@ class Collector:
             raise NotNativeError("no_grad is False")
         if self._reports_steps:
             raise NotNativeError("hooks and custom statistics are given the policy's distribution")
+        chooser = make(self.policy, self._obs_shape())
         if self._episodes.hidden is not None:
             raise NotNativeError("there are hidden states")
-        return make(self.policy, self._obs_shape())
+        return chooser
 
     def _obs_shape(self) -> tuple[int, ...]:
         """Return the shape of one observation.

@@ -151,10 +151,10 @@ class PythonSteps:
         stored, next_RH = result.get("policy"), result.get("state")
         extra = {} if stored is None else tree.storable(stored)
         self.episodes.hidden = tree.put(self.episodes.hidden, where, next_RH, self.episodes.env_num)
-        if next_RH is not None:
-            extra["hidden_state"] = (
-                tree.zeros(tree.storable(next_RH)) if hidden_RH is None else tree.storable(hidden_RH)
-            )
+        before_RH = tree.without(next_RH if hidden_RH is None else hidden_RH, tree.EXPLORATION)
+        if next_RH is not None and before_RH is not None:
+            before_RH = tree.storable(before_RH)
+            extra["hidden_state"] = tree.zeros(before_RH) if hidden_RH is None else before_RH
         self.dist, self.dist_rows = result.get("dist"), len(ids_R)
         return to_numpy(result.act), extra
 

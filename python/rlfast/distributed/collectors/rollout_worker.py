@@ -16,6 +16,7 @@ from rlfast.distributed.collectors.weights import Weights
 from rlfast.env import BaseVectorEnv
 from rlfast.policy import BasePolicy
 from rlfast.policy.native.choosers import Chooser
+from rlfast.utils import tree
 from rlfast.utils.runtime.native import NotNativeError
 
 
@@ -85,11 +86,11 @@ class JointPolicy:
     def __call__(self, batch: Batch, state: Batch | None = None, **options: Any) -> Batch:
         """Chooses actions; see :meth:`rlfast.policy.BasePolicy.forward`."""
         given, own = self.joint(len(batch))
-        result: Any = self._policy(batch[given], None if state is None else state[given], **options)
+        result: Any = self._policy(batch[given], tree.take(state, given), **options)
         kept = Batch(act=result.act[own])
         for name in ("state", "policy"):
             if (value := result.get(name)) is not None:
-                kept[name] = value[own]
+                kept[name] = tree.take(value, own)
         return kept
 
     def native_chooser(self, shape: tuple[int, ...]) -> JointChooser:

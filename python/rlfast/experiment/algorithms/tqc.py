@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
+from rlfast.experiment.config import ExploringConfig, Presets, presets, settings
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ SUMMARY = "truncated quantile critics, for continuous actions"
 
 
 @settings("TQCPolicy")
-class Config(EntropyConfig):
+class Config(ExploringConfig):
     """Truncated quantile critics, for continuous actions."""
 
     ensemble_size: PositiveInt = 5

@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
     from rlfast.exploration import BaseNoise
     from rlfast.policy import Alpha, BasePolicy
+    from rlfast.utils.net.continuous import StateDependentNoise
 
 Presets: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 """Settings that are known to work and are not the defaults, by environment."""
@@ -378,6 +379,40 @@ class RunConfig:
             raise ValueError(f"not the settings of a run: {summary(error)}") from error
 
 
+# -- noise of exploration ----------------------------------------------------------------------------------------------
+
+
+@settings()
+class StateDependentConfig(RunConfig):
+    """The settings of runs with normal distributions of actions that can explore by noise which lasts."""
+
+    sde: bool = False
+    """Whether continuous actions explore by a random function of the observation that stays the same for several steps
+    (gSDE, arXiv:2005.05719), and not by noise that is independent in each step."""
+    sde_sample_freq: int = -1
+    """Number of steps of an environment after which that function is drawn anew, with sde; -1 draws it for each
+    episode, and for each roll-out of an algorithm that learns from these."""
+    sde_log_std: FiniteFloat = -2.0
+    """First logarithm of the standard deviations of that function's weights, with sde."""
+    clip_mean: ClassVar[float | None] = None
+    """The largest mean of actions with ``sde``, where means have no other bound; None for no bound."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sde_sample_freq < 1 and self.sde_sample_freq != -1:
+            raise ValueError(
+                f"--sde-sample-freq must be at least 1, or -1 for episodes and roll-outs, got {self.sde_sample_freq}"
+            )
+
+    def make_sde(self) -> Callable[[int, int], StateDependentNoise] | None:
+        """Returns what makes the noise of an actor; None without ``sde``."""
+        from rlfast.utils.net.continuous import StateDependentNoise
+
+        if not self.sde:
+            return None
+        return partial(StateDependentNoise, sample_freq=self.sde_sample_freq, log_std=self.sde_log_std)
+
+
 # -- runs that learn from roll-outs ------------------------------------------------------------------------------------
 
 
@@ -399,7 +434,7 @@ class OnPolicyConfig(RunConfig):
 
 
 @settings()
-class PolicyGradientConfig(OnPolicyConfig):
+class PolicyGradientConfig(OnPolicyConfig, StateDependentConfig):
     """The settings of runs that learn from roll-outs by policy gradients."""
 
     log_std: FiniteFloat = 0.0
@@ -585,7 +620,15 @@ class EntropyConfig(ActorCriticConfig, TemperatureConfig):
 
 
 @settings()
-class NormalConfig(EntropyConfig):
+class ExploringConfig(EntropyConfig, StateDependentConfig):
+    """The settings of such runs whose actors can explore by noise that lasts."""
+
+    sde_log_std = -3.0
+    clip_mean: ClassVar[float | None] = 2.0  # further from 0, squashed noise would have no effect
+
+
+@settings()
+class NormalConfig(ExploringConfig):
     """The settings of such runs whose actors give normal distributions that can be of several forms."""
 
     log_std: FiniteFloat = 0.0

@@ -368,11 +368,14 @@ class Networks:
         shape = self._box().shape
         usual = {"conditioned_sigma": True, "log_std": 0.0, "bounded": False}
         conditioned_sigma, log_std, bounded = (chosen.get(name, self._chosen(name, usual[name])) for name in usual)
+        options: dict[str, Any] = {"unbounded": not bounded, "conditioned_sigma": conditioned_sigma}
+        if self._chosen("sde"):
+            options |= {"conditioned_sigma": False, "sde": self.config.make_sde()}
+            options["clip_mean"] = self.config.clip_mean
 
         def head(size: object) -> nn.Module:
-            body = self._body(size, linear_layer=linear_layer)
-            actor = continuous.ActorProb(body, shape, unbounded=not bounded, conditioned_sigma=conditioned_sigma)
-            if not conditioned_sigma:
+            actor = continuous.ActorProb(self._body(size, linear_layer=linear_layer), shape, **options)
+            if actor.sigma is None:
                 nn.init.constant_(actor.sigma_param, log_std)
             return actor
 

@@ -61,7 +61,12 @@ def _unread(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, 
 
 
 def _unread_by_actor(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, ...], str]]:
+    of_sde = "sde_sample_freq", "sde_log_std"
     if not isinstance(policy.action_space, spaces.Box):
-        yield ("log_std", "conditioned_sigma", "bounded"), f"actions of {config.env} are not continuous"
-    elif getattr(config, "conditioned_sigma", False):
-        yield ("log_std",), "--conditioned-sigma takes the deviation from the observation"
+        yield ("log_std", "conditioned_sigma", "bounded", "sde", *of_sde), f"actions of {config.env} are not continuous"
+    elif getattr(config, "sde", False):
+        yield ("log_std", "conditioned_sigma"), "--sde takes the deviation from the observation"
+    else:
+        yield of_sde, "the noise is independent in each step, without --sde"
+        if getattr(config, "conditioned_sigma", False):
+            yield ("log_std",), "--conditioned-sigma takes the deviation from the observation"

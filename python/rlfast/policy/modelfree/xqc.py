@@ -55,7 +55,8 @@ class XQCPolicy(SoftLearner):
     normalization uses running averages. Actor and temperature move at every ``policy_delay``-th step.
 
     :param critic: the ensemble, called as ``critic(obs, act)``; returns the logits of categorical returns ``[M, B,
-        num_atoms]``. The paper has two members with layers of batch normalization and unit weights.
+        num_atoms]``. The paper has two members with normalized inputs and four layers of unit weights, batch
+        normalization and ReLU, in this order.
     :param critic_optim: an optimizer of ``critic``, or a factory.
     :param policy_delay: number of gradient steps of the critics for one of the actor. Default: 3.
     :param num_atoms: number of returns whose probabilities are learned, N, 2 or more. Default: 101.
@@ -65,14 +66,14 @@ class XQCPolicy(SoftLearner):
 
     >>> from gymnasium.spaces import Box
     >>> from rlfast.data import Batch
-    >>> from rlfast.utils.net.common import EnsembleLinear, Net
+    >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.continuous import ActorProb, Critic
     >>> from rlfast.utils.net.ensemble import BatchRenorm, UnitLinear
     >>> actor = ActorProb(Net(3, hidden_sizes=[64]), 1, unbounded=True, conditioned_sigma=True)
     >>> def layer(inputs: int, outputs: int) -> nn.Module:
-    ...     return nn.Sequential(BatchRenorm(inputs, 2), UnitLinear(inputs, outputs, 2))
+    ...     return nn.Sequential(UnitLinear(inputs, outputs, 2), BatchRenorm(outputs, 2))
     >>> net = Net(3, 1, hidden_sizes=[64], concat=True, linear_layer=layer)
-    >>> two = {"linear_layer": lambda inputs, outputs: EnsembleLinear(2, inputs, outputs)}
+    >>> two = {"linear_layer": lambda inputs, outputs: UnitLinear(inputs, outputs, 2, bias=True)}
     >>> critic = Critic(net, **two, flatten_input=False, output_dim=101)
     >>> optim = {"actor_optim": torch.optim.Adam, "critic_optim": torch.optim.Adam}
     >>> policy = XQCPolicy(actor=actor, critic=critic, **optim, action_space=Box(-2.0, 2.0))

@@ -17,6 +17,7 @@ from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
 from rlfast.policy.native.choosers import Chooser, drawing_facts, row_of
 from rlfast.policy.native.lowering import Lowered
+from rlfast.utils.net.continuous import state_dependent_noise
 from rlfast.utils.runtime.native import NotNativeError
 
 
@@ -83,6 +84,8 @@ class NormalChooser(ContinuousChooser):
         squashed: bool = False,
         dist: Callable[[tuple[torch.Tensor, ...]], Distribution] | None = None,
     ) -> None:
+        if state_dependent_noise(policy.acting_network) is not None:
+            raise NotNativeError("state-dependent noise (sde) is drawn in Python")
         super().__init__(policy, shape, act_shape, drawing_facts(policy))
         self._draw_for(policy)
         # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.

@@ -181,10 +181,10 @@ class BatchRenorm(EnsembleLayer):
 
 
 class UnitLinear(EnsembleLayer):
-    r"""A linear layer without bias, the weights of each of whose outputs have the norm 1, of one network or of an
-    ensemble's members.
+    r"""A linear layer, the weights of each of whose outputs have the norm 1, of one network or of an ensemble's
+    members.
 
-    .. math:: y_j = x \cdot w_j, \qquad \lVert w_j \rVert = 1
+    .. math:: y_j = x \cdot w_j + b_j, \qquad \lVert w_j \rVert = 1
 
     A step of an optimizer leaves the sphere, and :func:`project_weights` returns to it. Where a normalization removes
     the scale of each output again, that changes no output of the network, and steps turn the weights by angles that do
@@ -193,6 +193,8 @@ class UnitLinear(EnsembleLayer):
     :param in_feature: the size of the input.
     :param out_feature: the size of the output.
     :param ensemble_size: the number m of members; None for one network. Default: None.
+    :param bias: whether to add a bias, which begins at 0. A normalization that follows makes it useless. Default:
+        False.
 
     >>> UnitLinear(4, 2, ensemble_size=10)(torch.zeros(3, 4)).shape
     torch.Size([10, 3, 2])
@@ -202,17 +204,24 @@ class UnitLinear(EnsembleLayer):
 
     @validate_arguments
     def __init__(
-        self, in_feature: PositiveInt, out_feature: PositiveInt, ensemble_size: PositiveInt | None = None
+        self,
+        in_feature: PositiveInt,
+        out_feature: PositiveInt,
+        ensemble_size: PositiveInt | None = None,
+        bias: bool = False,
     ) -> None:
         super().__init__()
         shape = (in_feature, out_feature) if ensemble_size is None else (ensemble_size, in_feature, out_feature)
         self.weight = nn.Parameter(torch.empty(shape))
+        self.bias_weights = nn.Parameter(torch.empty(*shape[:-2], 1, out_feature)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new weights, in directions that are all equally likely, from torch's generator."""
         nn.init.normal_(self.weight)
         self.project()
+        if self.bias_weights is not None:
+            nn.init.zeros_(self.bias_weights)
 
     @torch.no_grad()
     def project(self) -> None:
@@ -226,8 +235,8 @@ class UnitLinear(EnsembleLayer):
         :return: ``[batch, out_feature]``, or ``[m, batch, out_feature]`` of an ensemble.
         """
         if self.weight.dim() == 2:
-            return x @ self.weight
-        return ensemble_linear(x.expand(len(self.weight), *x.shape[-2:]), self.weight, None)
+            return x @ self.weight if self.bias_weights is None else x @ self.weight + self.bias_weights
+        return ensemble_linear(x.expand(len(self.weight), *x.shape[-2:]), self.weight, self.bias_weights)
 
     def extra_repr(self) -> str:
         """Return what is shown of the layer."""
