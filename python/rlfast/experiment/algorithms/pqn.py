@@ -57,6 +57,16 @@ PRESETS: Presets = {
         "eps_end": 0.2,
         "eps_steps": 20_000,
     },
+    "Catch-v0": {
+        **presets.CATCH,
+        "max_steps": 80_000,
+        "eval_interval": 4_096,
+        "activation": "relu",
+        "learning_rate": 1e-3,
+        "collect_steps": 512,
+        "batch_size": 64,
+        "eps_steps": 8_000,
+    },
     presets.ALE: ATARI,
     "ALE/Pong-v5": {
         **ATARI,
