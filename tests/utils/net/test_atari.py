@@ -86,7 +86,7 @@ def channels_last(images):
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
 def test_convolutions_of_blocks_equal_those_of_pixels(kernel_size, stride, height, width, layout, dtype):
     torch.manual_seed(0)
-    images = layout(torch.randint(0, 256, (3, 5, height, width)).to(dtype))
+    images = layout(torch.randint(0, 256, (8, 5, height, width)).to(dtype))
     ours = PixelConv2d(images.shape[1], 6, kernel_size, stride, scale=1 / 17).double()
     plain = nn.Conv2d(images.shape[1], 6, kernel_size, stride).double()
     plain.load_state_dict(ours.state_dict())
@@ -106,18 +106,27 @@ def test_bytes_of_blocks_move_as_words_or_one_by_one():
 
 def test_convolutions_of_bytes_take_the_dtype_of_autocast():
     torch.manual_seed(0)
-    frames, net = torch.randint(0, 256, (2, 4, 36, 36), dtype=torch.uint8), PixelConv2d(4, 8, 8, 4, scale=1 / 255)
+    frames, net = torch.randint(0, 256, (8, 4, 36, 36), dtype=torch.uint8), PixelConv2d(4, 8, 8, 4, scale=1 / 255)
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = net(frames)
-    assert (rounded.dtype, net(frames).dtype) == (torch.bfloat16, torch.float32)
+        rounded, few = net(frames), net(frames[:2])
+    assert (rounded.dtype, few.dtype, net(frames).dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
     assert rounded.float().allclose(net(frames), atol=0.02)
+    assert few.float().allclose(net(frames)[:2], atol=0.02)
+
+
+@pytest.mark.parametrize("number", [1, 7, 8, 9])
+def test_few_images_are_convolved_as_many(number):
+    torch.manual_seed(0)
+    net = PixelConv2d(4, 8, 8, 4, scale=1 / 255)
+    frames = torch.randint(0, 256, (9, 4, 36, 36), dtype=torch.uint8)
+    assert torch.allclose(net(frames[:number]), net(frames)[:number], atol=1e-6)
 
 
 def test_convolutions_of_pixels_fit_into_a_graph():
     torch.manual_seed(0)
     net = PixelConv2d(4, 8, 8, 4, scale=1 / 255)
     graph = torch.compile(net, backend="eager", fullgraph=True)
-    frames = torch.randint(0, 256, (2, 4, 36, 36), dtype=torch.uint8)
+    frames = torch.randint(0, 256, (8, 4, 36, 36), dtype=torch.uint8)
     assert torch.allclose(graph(frames), net(frames), atol=1e-6)
 
 

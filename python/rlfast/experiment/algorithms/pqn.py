@@ -42,6 +42,7 @@ ATARI: dict[str, Any] = {
     "repeat": 2,
     "eps_end": 0.001,
     "eps_steps": 1_000_000,
+    "eval_eps": 0.005,
     "eval_interval": 409_600,
 }
 """The numbers of the paper for Atari games (table 5)."""
@@ -84,6 +85,7 @@ PRESETS: Presets = {
         "adam_eps": 1e-5,
         "eps_end": 0.01,
         "eps_steps": 250_000,
+        "eval_eps": 0.0,
         "eval_interval": 204_800,
     },
 }

@@ -49,12 +49,14 @@ class PixelConv2d(nn.Conv2d):
         """Compute the output.
 
         :param images: of any dtype, ``[batch, in_channels, height, width]``.
-        :return: ``[batch, out_channels, (height - kernel_size) // stride + 1, ...]``, with channels last in memory.
+        :return: ``[batch, out_channels, (height - kernel_size) // stride + 1, ...]``.
         """
         kind = images.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.weight.dtype
         k = self.stride[0]
         weight = self.weight if self.scale == 1.0 else self.weight * self.scale
+        if len(images) < _MANY:
+            return functional.conv2d(images.to(dtype), weight.to(dtype), self.bias, k)
         return functional.conv2d(pixel_blocks(images, k).to(dtype), pixel_blocks(weight, k).to(dtype), self.bias)
 
 
@@ -80,6 +82,8 @@ def pixel_blocks(images: torch.Tensor, size: int) -> torch.Tensor:
     return blocks.flatten(3).contiguous().permute(0, 3, 1, 2)
 
 
+_MANY = 8
+"""The number of images from which on their blocks save more time than those of the weights take."""
 _WORD = 4
 
 
