@@ -181,6 +181,10 @@ def test_layers_of_values_are_normalized_with_their_convolutions():
     net = Networks(config, "XYZ", IMAGE, Discrete(6)).action_values()
     norms = [type(layer).__name__ for layer in net.modules() if "Norm" in type(layer).__name__]
     assert norms == ["GroupNorm"] * 3 + ["LayerNorm"]
+    for layer in (layer for layer in net.modules() if isinstance(layer, torch.nn.Conv2d)):
+        rows = layer.weight.flatten(1)
+        assert torch.allclose(rows @ rows.T, 2 * torch.eye(len(rows)), atol=1e-5)  # orthogonal
+        assert not layer.bias.any()
 
 
 def test_float32_leaves_the_autocast_of_the_caller():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig, Presets, presets, settings
 
@@ -14,6 +14,8 @@ SUMMARY = "parallelised Q-network, for discrete actions, without a replay buffer
 class Config(OnPolicyConfig, ExplorationConfig):
     """Settings of parallelised Q-networks, for discrete actions."""
 
+    orthogonal: ClassVar[bool] = True
+    """Always True: convolutions begin with orthogonal weights."""
     hidden_sizes = (64, 64)
     learning_rate = 1e-3
     num_envs = 32
@@ -45,7 +47,7 @@ ATARI: dict[str, Any] = {
     "eval_eps": 0.005,
     "eval_interval": 409_600,
 }
-"""The numbers of the paper for Atari games (table 5)."""
+"""The numbers of the authors' code for Atari games."""
 
 PRESETS: Presets = {
     "CartPole-v1": {  # with few random actions, or a larger rate, what was learned is forgotten soon
