@@ -74,7 +74,6 @@ PRESETS: Presets = {
     "ALE/Pong-v5": {
         **ATARI,
         "max_steps": 6_000_000,
-        "stop_return": 18.0,
         "num_envs": 64,
         "backend": "process",
         "collect_steps": 2_048,
