@@ -7,6 +7,7 @@ from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.networks import Encoded, Encoder, Networks, initialize_orthogonally, is_image
 from rlfast.functional import Categorical, DiagonalNormal
 from rlfast.utils.net._shared import shared_features
+from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import Net, Recurrent
 
 VECTOR = Box(-1, 1, (3,))
@@ -115,9 +116,9 @@ def test_images_are_scaled_and_channels_found():
     image = observations(IMAGE)
     assert encoder.convolutions.net[0].in_channels == 3
     assert Encoder(STACK).convolutions.net[0].in_channels == 4
-    assert encoder(image).allclose(
-        encoder.convolutions.net(torch.as_tensor(image).permute(0, 3, 1, 2) / 255), atol=1e-6
-    )
+    convolutions = NatureCNN(3, *image.shape[1:3], features_only=True)
+    convolutions.load_state_dict(encoder.convolutions.state_dict())
+    assert encoder(image).allclose(convolutions(torch.as_tensor(image).permute(0, 3, 1, 2) / 255)[0], atol=1e-5)
 
 
 def test_numbers_begin_where_their_space_does():
@@ -155,12 +156,46 @@ def test_convolutions_compute_in_the_dtype_of_the_settings():
         values = net(obs)[0]
         values.sum().backward()
         assert {found for kind, found in computed if kind is torch.nn.Linear} == {torch.float32}
-        assert {found for kind, found in computed if kind is torch.nn.Conv2d} == {getattr(torch, dtype)}
+        assert {found for kind, found in computed if issubclass(kind, torch.nn.Conv2d)} == {getattr(torch, dtype)}
         assert {p.dtype for p in net.parameters()} == {p.grad.dtype for p in net.parameters()} == {torch.float32}
         seen[dtype] = values.detach().numpy(), net.encoder.by_name["camera"].convolutions.net[0].weight.grad.numpy()
     for exact, rounded in zip(*seen.values(), strict=True):
         assert not np.array_equal(exact, rounded)
-        assert rounded == pytest.approx(exact, abs=0.05 * float(np.abs(exact).max()))
+        assert np.linalg.norm(rounded - exact) < 0.15 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("sizes", [(16,), (16, 12)])
+def test_only_the_layer_after_convolutions_computes_in_their_dtype(sizes):
+    config = ALGORITHMS["dqn"].config(hidden_sizes=sizes, dtype="bfloat16", channels=(2, 4, 4))
+    net = Networks(config, "XYZ", IMAGE, Discrete(6)).action_values()
+    layers = [layer for layer in net.net.modules() if isinstance(layer, torch.nn.Linear)]
+    assert [type(layer).__name__ for layer in layers] == ["ReducedLinear"] + ["Linear"] * len(sizes)
+    x = torch.randn(4, layers[0].in_features)
+    exact = torch.nn.functional.linear(x, layers[0].weight, layers[0].bias)
+    rounded = layers[0](x)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    assert rounded.allclose(exact, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"hidden_sizes": ()}, {"dtype": "float32"}, {"dueling": True, "hidden_sizes": ()}, {"recurrent": True}]
+)
+def test_values_and_memories_are_float32(settings):
+    config = ALGORITHMS["dqn"].config(**{"dtype": "bfloat16", "channels": (2, 4, 4)} | settings)
+    net = Networks(config, "XYZ", IMAGE, Discrete(6)).action_values()
+    assert not [layer for layer in net.modules() if type(layer).__name__ == "ReducedLinear"]
+
+
+def test_layers_of_values_are_normalized_with_their_convolutions():
+    config = ALGORITHMS["pqn"].config(hidden_sizes=(8,), channels=(2, 4, 4))
+    net = Networks(config, "XYZ", IMAGE, Discrete(6)).action_values()
+    norms = [type(layer).__name__ for layer in net.modules() if "Norm" in type(layer).__name__]
+    assert norms == ["GroupNorm"] * 3 + ["LayerNorm"]
+    for layer in (layer for layer in net.modules() if isinstance(layer, torch.nn.Conv2d)):
+        rows = layer.weight.flatten(1)
+        assert torch.allclose(rows @ rows.T, 2 * torch.eye(len(rows)), atol=1e-5)  # orthogonal
+        assert not layer.bias.any()
 
 
 def test_float32_leaves_the_autocast_of_the_caller():

@@ -254,6 +254,31 @@ def test_so_does_one_of_another_algorithm(name, options, tmp_path, monkeypatch):
 
 
 @pytest.mark.pitfall("F10")
+@pytest.mark.parametrize("optimizer", ["adam", "radam"])
+def test_so_does_one_on_pictures_without_a_replay_buffer(optimizer, tmp_path, monkeypatch):
+    config = ALGORITHMS["pqn"].config(
+        env="Catch-v0",
+        dtype="bfloat16",
+        optimizer=optimizer,
+        channels=(2, 4, 4),
+        hidden_sizes=(8,),
+        max_steps=128,
+        num_envs=4,
+        collect_steps=32,
+        batch_size=16,
+        eval_episodes=2,
+        eval_envs=2,
+        eval_interval=64,
+        progress=False,
+    )
+    straight = train(replace(config, run_dir=tmp_path / "straight"))
+    stopped_after(replace(config, run_dir=tmp_path / "stopped"), 90, monkeypatch)
+    torch.manual_seed(5)
+    assert resume(tmp_path / "stopped").env_step == 128
+    assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
+
+
+@pytest.mark.pitfall("F10")
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_run_killed_after_a_checkpoint_goes_on_exactly(tiny, run_dir, tmp_path, monkeypatch, number):
     saves, kept = 0, tmp_path / "kept"

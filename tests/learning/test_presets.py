@@ -42,7 +42,7 @@ def reaches(preset, **changes):
 
 
 def test_presets_have_their_thresholds():
-    assert len(PRESETS) == 44
+    assert len(PRESETS) == 45
     for name, env in PRESETS:
         preset = ALGORITHMS[name].preset(env)
         assert preset.stop_return == OWN_THRESHOLDS.get((name, env), THRESHOLDS[env])

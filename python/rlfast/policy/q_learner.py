@@ -178,7 +178,8 @@ class QLearner(ReplayLearner):
         :param state: hidden state of the model.
         :param model: name of the network, the trained one or its target network.
         :param kwargs: ignored.
-        :return: ``act``, int64 ``[B]``; ``logits``, the output of the model; ``state``, the next hidden state.
+        :return: ``act``, int64 ``[B]``; ``logits``, the output of the model; ``state``, the next hidden state; and
+            ``policy``, if :meth:`stored_of` returns anything.
         :raises ValueError: if there is no target network.
         """
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
@@ -186,7 +187,16 @@ class QLearner(ReplayLearner):
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = q_BA.argmax(dim=1).cpu().numpy()
-        return cast(ModelOutputBatchProtocol, wrap({"logits": logits, "act": act, "state": parse(hidden)}))
+        stored = self.stored_of(q_BA)
+        result = {"logits": logits, "act": act, "state": parse(hidden), **({"policy": wrap(stored)} if stored else {})}
+        return cast(ModelOutputBatchProtocol, wrap(result))
+
+    def stored_of(self, q_BA: torch.Tensor) -> dict[str, Any]:
+        """Return what the buffer keeps of a choice under ``policy``, by name; nothing by default.
+
+        :param q_BA: the values that actions are chosen by.
+        """
+        return {}
 
     def network(self, model: Literal["model", "model_old"]) -> nn.Module:
         """Return the trained network, or its target.

@@ -50,6 +50,19 @@ def adamw(lr: float = 1e-3, **options: Any) -> OptimizerFactory:
     return partial(torch.optim.AdamW, lr=lr, **{"fused": True, **options})
 
 
+def radam(lr: float = 1e-3, **options: Any) -> OptimizerFactory:
+    """Return a factory of RAdam (arXiv:1908.03265), Adam whose first steps are shorter while its variances are unsure.
+
+    :param lr: the learning rate.
+    :param options: further arguments of ``torch.optim.RAdam``.
+    :return: a function from parameters to an optimizer.
+
+    >>> radam(1e-4)(nn.Linear(2, 1).parameters()).defaults["foreach"]
+    True
+    """
+    return partial(torch.optim.RAdam, lr=lr, **{"foreach": True, **options})
+
+
 def make_optimizer(optim: OptionalOptimizer, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """Return an optimizer for parameters.
 

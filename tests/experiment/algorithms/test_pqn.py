@@ -44,6 +44,23 @@ def test_settings_reach_their_parts(tiny):
     parts.close()
 
 
+def test_the_optimizer_of_the_settings(tiny):
+    parts = build(tiny(optimizer="radam", learning_rate=0.25, adam_eps=0.5))
+    optim = parts.policy.optim
+    assert (type(optim), optim.defaults["lr"], optim.defaults["eps"]) == (torch.optim.RAdam, 0.25, 0.5)
+    parts.close()
+    with pytest.raises(ValueError, match="--optimizer radam excludes --compile"):
+        tiny(optimizer="radam", compile=True)
+
+
+def test_atari_games_have_the_settings_of_the_paper_and_pong_lighter_ones():
+    paper, pong = (ALGORITHMS["pqn"].preset(env) for env in ("ALE/Breakout-v5", "ALE/Pong-v5"))
+    assert (paper.num_envs, paper.collect_steps, paper.batch_size, paper.repeat) == (128, 128 * 32, 128, 2)
+    assert (paper.optimizer, paper.learning_rate, paper.q_lambda, paper.eps_end) == ("radam", 2.5e-4, 0.65, 0.001)
+    assert paper.eps_steps == 0.1 * paper.max_steps
+    assert (paper.dtype, pong.dtype, pong.channels) == ("float32", "bfloat16", (16, 32, 32))
+
+
 def test_exploration_and_learning_rate_fall(tiny):
     parts = build(tiny(eps_start=1.0, eps_end=0.0, eps_steps=64, learning_rate=0.5, lr_schedule="linear"))
     seen = []

@@ -1,14 +1,20 @@
 import io
+from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
+from torch.nn import functional
 
 from distributional import Table
 from policy.given import forwarding
-from rlfast.data import Batch, VectorReplayBuffer
+from rlfast.data import Batch, Collector, VectorReplayBuffer
+from rlfast.env import DummyVectorEnv
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.networks import Networks
 from rlfast.policy import PQNPolicy
 from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.pqn import PQNTrainingStats
@@ -75,6 +81,72 @@ def test_a_terminal_state_has_no_value_and_one_cut_off_by_time_keeps_it(end, sec
     assert returns(policy, rows("-", end, "-")) == pytest.approx([first, second, 3 + 0.5 * 32])
 
 
+def acted(policy, steps=6):
+    """Collect in two environments whose episodes have three steps, the first of which ends by time."""
+    envs = DummyVectorEnv([partial(Walk, 3, truncates=i == 0) for i in range(2)])
+    buffer = VectorReplayBuffer(2 * steps, 2)
+    with Collector(policy, envs, buffer, exploration_noise=True, native_acting=False) as collector:
+        collector.collect(n_step=2 * steps)
+    return buffer
+
+
+class Walk(gym.Env):
+    """Counts its steps, modulo the number of values."""
+
+    observation_space, action_space = Discrete(4), Discrete(2)
+
+    def __init__(self, length, *, truncates):
+        self.length, self.truncates, self.start = length, truncates, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.start = self.start, (self.start + 1) % 2
+        self.end = self.place + self.length
+        return self.place % 4, {}
+
+    def step(self, action):
+        self.place += 1
+        over = self.place == self.end
+        return self.place % 4, float(self.place), over and not self.truncates, over and self.truncates, {}
+
+
+def test_values_of_acting_are_not_computed_again():
+    policy = make(Table(VALUES), actions=2, q_lambda=0.5)
+    buffer, asked = acted(policy), []
+    assert buffer.policy.value.tolist() == [max(VALUES[state]) for state in buffer.obs]
+    next_value = policy.next_value
+    policy.next_value = lambda obs, *rest: asked.extend(obs.tolist()) or next_value(obs, *rest)
+    found = returns(policy, buffer)
+    ends = buffer.done | np.isin(np.arange(len(buffer)), buffer.last_index)
+    assert asked == buffer.obs_next[ends].tolist()
+    buffer.policy.value[:] = 0  # as of rows that were not chosen by values
+    assert found == pytest.approx(returns(policy, buffer), rel=1e-6)
+    assert len(asked) == ends.sum() + len(buffer)
+
+
+def test_values_of_acting_are_those_of_its_weights():
+    policy = make(Table(VALUES), actions=2, q_lambda=0.0, discount_factor=0.5)
+    buffer = acted(policy)
+    policy.model.values.data += 100
+    before = [0.5 * max(VALUES[state]) for state in buffer.obs_next]
+    ends = buffer.done | np.isin(np.arange(len(buffer)), buffer.last_index)
+    later = [value + 50 * end for value, end in zip(before, ends, strict=True)]
+    values = np.where(buffer.terminated, 0.0, later)
+    assert returns(policy, buffer) == pytest.approx((buffer.rew + values).tolist())
+
+
+@pytest.mark.parametrize(
+    "override", [{"next_value": lambda self, obs, *_: torch.full((len(obs),), 7.0)}, {"values": PQNPolicy.forward}]
+)
+def test_other_values_are_not_stored(override):
+    kind = type("Other", (PQNPolicy,), override)
+    policy = kind(model=Table(VALUES), optim=adam(1e-2), action_space=Discrete(2), q_lambda=0.0, discount_factor=0.5)
+    buffer = acted(policy)
+    assert "value" not in buffer[:1].policy
+    if "next_value" in override:
+        assert returns(policy, buffer) == (buffer.rew + np.where(buffer.terminated, 0.0, 3.5)).tolist()
+
+
 def test_illegal_actions_have_no_value():
     masks = [[True, True], [True, False], [False, True], [True, False]]
     policy = make(Table(VALUES), actions=2, discount_factor=0.5, q_lambda=0.0)
@@ -127,6 +199,43 @@ def test_loss_and_step_by_hand():
     assert isinstance(stats, PQNTrainingStats)
     assert stats.loss.mean == pytest.approx((3**2 + 1**2) / 2)
     assert policy.model.values[:2].tolist() == [[0, 3], [5, 8]]  # 2/2 (G - Q)
+
+
+def test_an_update_on_pictures_by_hand():
+    config = ALGORITHMS["pqn"].config(channels=(2, 3, 2), hidden_sizes=(4,), activation="relu")
+    space = gym.spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    torch.manual_seed(0)
+    model = Networks(config, "PQN", space, Discrete(2)).action_values().double()
+    policy = make(model, actions=2, q_lambda=0.25, discount_factor=0.5, max_grad_norm=None)
+    policy.optim = torch.optim.SGD(model.parameters(), lr=0.5)
+    pictures = np.random.default_rng(0).integers(0, 256, (4, 1, 1, 36, 36), np.uint8)
+    buffer = VectorReplayBuffer(3, 1)
+    for step, act in enumerate((1, 0, 1)):
+        flags = {"terminated": np.array([False]), "truncated": np.array([False])}
+        row = {"obs": pictures[step], "act": np.array([act]), "rew": np.array([step + 1.0]), "info": {}}
+        buffer.add(Batch(obs_next=pictures[step + 1], **row, **flags))
+    weights = [parameter.detach().clone().requires_grad_() for parameter in model.parameters()]
+
+    def values(images):
+        x, rest = torch.as_tensor(images[:, 0]).double() / 255, iter(weights)
+        for stride in (4, 2, 1):
+            x = functional.conv2d(x, next(rest), next(rest), stride)
+            x = functional.group_norm(x, 1, next(rest), next(rest)).relu()
+        x = functional.linear(x.flatten(1), next(rest), next(rest))
+        x = functional.layer_norm(x, (4,), next(rest), next(rest)).relu()
+        return functional.linear(x, next(rest), next(rest))
+
+    q = values(pictures)
+    greatest = q.max(dim=1).values.tolist()
+    returns = [3 + 0.5 * greatest[3]]
+    for reward, value in ((2, greatest[2]), (1, greatest[1])):
+        returns.insert(0, reward + 0.5 * (0.75 * value + 0.25 * returns[0]))
+    loss = (torch.tensor(returns) - q[torch.arange(3), [1, 0, 1]]).square().mean()
+    loss.backward()
+    stats = policy.update(0, buffer, batch_size=None, repeat=1)
+    assert stats.loss.mean == pytest.approx(loss.item())
+    for weight, parameter in zip(weights, model.parameters(), strict=True):
+        assert torch.allclose(parameter, weight - 0.5 * weight.grad, atol=1e-7)
 
 
 def test_the_gradient_is_clipped():

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlfast.utils.net.atari import C51, DQN, QRDQN, NatureCNN, Rainbow, layer_init, scale_obs
+from rlfast.utils.net.atari import C51, DQN, QRDQN, NatureCNN, PixelConv2d, Rainbow, layer_init, pixel_blocks, scale_obs
 from rlfast.utils.net.discrete import NoisyLinear
 
 
@@ -58,7 +58,81 @@ def test_bytes_may_be_scaled_in_the_network():
 def test_each_layer_is_initialized():
     seen = []
     NatureCNN(4, 84, 84, 6, layer_init=lambda layer: seen.append(type(layer)) or layer)
-    assert seen == [nn.Conv2d] * 3 + [nn.Linear] * 2
+    assert seen == [PixelConv2d] + [nn.Conv2d] * 2 + [nn.Linear] * 2
+
+
+def test_each_convolution_is_normalized():
+    sizes = []
+
+    def norm_layer(size):
+        sizes.append(size)
+        return nn.GroupNorm(1, size)
+
+    net = NatureCNN(4, 36, 36, features_only=True, channels=(2, 4, 6), norm_layer=norm_layer)
+    assert sizes == [2, 4, 6]
+    kinds = [type(layer) for layer in net.net]
+    assert kinds == [PixelConv2d, nn.GroupNorm, nn.ReLU, *[nn.Conv2d, nn.GroupNorm, nn.ReLU] * 2, nn.Flatten]
+
+
+def channels_last(images):
+    return images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("kernel_size", "stride", "height", "width"),
+    [(8, 4, 36, 40), (8, 4, 37, 43), (8, 4, 39, 36), (4, 4, 12, 12), (12, 4, 24, 24), (4, 2, 10, 11), (3, 1, 7, 5)],
+)
+@pytest.mark.parametrize("layout", [torch.clone, channels_last, lambda x: x[:, 1:], lambda x: x.flip(0)[..., 1:]])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_convolutions_of_blocks_equal_those_of_pixels(kernel_size, stride, height, width, layout, dtype):
+    torch.manual_seed(0)
+    images = layout(torch.randint(0, 256, (8, 5, height, width)).to(dtype))
+    ours = PixelConv2d(images.shape[1], 6, kernel_size, stride, scale=1 / 17).double()
+    plain = nn.Conv2d(images.shape[1], 6, kernel_size, stride).double()
+    plain.load_state_dict(ours.state_dict())
+    output, wanted = ours(images), plain(images.double() / 17)
+    assert torch.allclose(output, wanted, atol=1e-12)
+    assert output.is_contiguous(memory_format=torch.channels_last)
+    direction = torch.randn_like(wanted)
+    for (name, gradient), other in zip(ours.named_parameters(), plain.parameters(), strict=True):
+        found, right = (torch.autograd.grad(y, p, direction, True)[0] for y, p in ((output, gradient), (wanted, other)))
+        assert torch.allclose(found, right, atol=1e-9), name
+
+
+def test_bytes_of_blocks_move_as_words_or_one_by_one():
+    images = torch.randint(0, 256, (2, 3, 13, 18), dtype=torch.uint8)
+    assert torch.equal(pixel_blocks(images, 4).int(), pixel_blocks(images.int(), 4))
+
+
+def test_convolutions_of_bytes_take_the_dtype_of_autocast():
+    torch.manual_seed(0)
+    frames, net = torch.randint(0, 256, (8, 4, 36, 36), dtype=torch.uint8), PixelConv2d(4, 8, 8, 4, scale=1 / 255)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, few = net(frames), net(frames[:2])
+    assert (rounded.dtype, few.dtype, net(frames).dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
+    assert rounded.float().allclose(net(frames), atol=0.02)
+    assert few.float().allclose(net(frames)[:2], atol=0.02)
+
+
+@pytest.mark.parametrize("number", [1, 7, 8, 9])
+def test_few_images_are_convolved_as_many(number):
+    torch.manual_seed(0)
+    net = PixelConv2d(4, 8, 8, 4, scale=1 / 255)
+    frames = torch.randint(0, 256, (9, 4, 36, 36), dtype=torch.uint8)
+    assert torch.allclose(net(frames[:number]), net(frames)[:number], atol=1e-6)
+
+
+def test_convolutions_of_pixels_fit_into_a_graph():
+    torch.manual_seed(0)
+    net = PixelConv2d(4, 8, 8, 4, scale=1 / 255)
+    graph = torch.compile(net, backend="eager", fullgraph=True)
+    frames = torch.randint(0, 256, (8, 4, 36, 36), dtype=torch.uint8)
+    assert torch.allclose(graph(frames), net(frames), atol=1e-6)
+
+
+def test_a_kernel_of_parts_of_blocks_is_refused():
+    with pytest.raises(ValueError, match="kernel_size must be a multiple of stride, got 6 and 4"):
+        PixelConv2d(4, 8, 6, 4)
 
 
 FRAMES = torch.randint(0, 256, (3, 4, 36, 36), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -92,7 +166,7 @@ def test_rainbow_adds_the_value_to_centred_advantages(is_dueling, is_noisy):
     probabilities, state = net(FRAMES, "carried")
     assert (probabilities.shape, state) == ((3, 2, 5), "carried")
     assert torch.allclose(probabilities.sum(-1), torch.ones(3, 2))
-    features = net.net(FRAMES.float() / 255)
+    features = net.net(FRAMES)
     logits = net.Q(features).reshape(3, 2, 5)
     if is_dueling:
         assert net.V is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig, Presets, settings
+from typing import Any, ClassVar, Literal
+
+from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig, Presets, presets, settings
 
 TITLE = "PQN"
 SUMMARY = "parallelised Q-network, for discrete actions, without a replay buffer"
@@ -12,14 +14,40 @@ SUMMARY = "parallelised Q-network, for discrete actions, without a replay buffer
 class Config(OnPolicyConfig, ExplorationConfig):
     """Settings of parallelised Q-networks, for discrete actions."""
 
+    orthogonal: ClassVar[bool] = True
+    """Always True: convolutions begin with orthogonal weights."""
     hidden_sizes = (64, 64)
     learning_rate = 1e-3
     num_envs = 32
     batch_size = 128
     repeat = 4
     layer_norm: bool = True
-    """Normalize each layer, which keeps values from growing without bound."""
+    """Normalize each layer, convolutions included, which keeps values from growing without bound."""
+    optimizer: Literal["adam", "radam"] = "adam"
+    """The optimizer: Adam, or RAdam (arXiv:1908.03265), the paper's, whose first steps are shorter."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.compile and self.optimizer == "radam":
+            raise ValueError("--optimizer radam excludes --compile: leave one out")
+
+
+ATARI: dict[str, Any] = {
+    **presets.ATARI,
+    "num_envs": 128,
+    "collect_steps": 4_096,
+    "activation": "relu",
+    "optimizer": "radam",
+    "learning_rate": 2.5e-4,
+    "adam_eps": 1e-8,
+    "batch_size": 128,
+    "repeat": 2,
+    "eps_end": 0.001,
+    "eps_steps": 1_000_000,
+    "eval_eps": 0.005,
+    "eval_interval": 409_600,
+}
+"""The numbers of the authors' code for Atari games."""
 
 PRESETS: Presets = {
     "CartPole-v1": {  # with few random actions, or a larger rate, what was learned is forgotten soon
@@ -31,5 +59,34 @@ PRESETS: Presets = {
         "collect_steps": 1_024,
         "eps_end": 0.2,
         "eps_steps": 20_000,
-    }
+    },
+    "Catch-v0": {
+        **presets.CATCH,
+        "max_steps": 80_000,
+        "eval_interval": 4_096,
+        "activation": "relu",
+        "learning_rate": 1e-3,
+        "collect_steps": 512,
+        "batch_size": 64,
+        "eps_steps": 8_000,
+    },
+    presets.ALE: ATARI,
+    "ALE/Pong-v5": {
+        **ATARI,
+        "max_steps": 6_000_000,
+        "num_envs": 64,
+        "backend": "process",
+        "collect_steps": 2_048,
+        "channels": (16, 32, 32),
+        "hidden_sizes": (256,),
+        "dtype": "bfloat16",
+        "threads": 2,
+        "optimizer": "adam",
+        "learning_rate": 5e-4,
+        "adam_eps": 1e-5,
+        "eps_end": 0.01,
+        "eps_steps": 250_000,
+        "eval_eps": 0.0,
+        "eval_interval": 204_800,
+    },
 }

@@ -257,8 +257,8 @@ class RunConfig:
     device: str = "cpu"
     """Device of the networks: cpu, cuda, cuda:1, ..."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """What convolutions compute in; weights and all else are float32. bfloat16 is faster on processors that have
-    instructions for it (avx512_bf16, AMX; GPUs), and only there."""
+    """What convolutions, and the layer after them, compute in; weights and all else are float32. bfloat16 is faster on
+    processors that have instructions for it (avx512_bf16, AMX; GPUs), and only there."""
     threads: PositiveInt = 1
     """Number of threads of PyTorch; small networks are fastest with one."""
     progress: bool = True

@@ -30,7 +30,7 @@ class Encoder(nn.Module):
     :param space: space of one observation.
     :param dtype: what convolutions compute in; their parameters and features are float32. Default: float32.
     :param convolutions: arguments of the :class:`~rlfast.utils.net.atari.NatureCNN` of each image: ``channels``,
-        ``layer_init``.
+        ``layer_init``, ``norm_layer``.
     :raises TypeError: if there is no encoding for the space.
 
     >>> space = spaces.Dict(place=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2,)))
@@ -77,14 +77,36 @@ class Encoder(nn.Module):
             numbers = values.long().flatten() - int(self._space.start)
             return functional.one_hot(numbers, self.output_dim).float()
         if self.convolutions is not None:
-            with self._precision(values.device.type):
+            with _precision(values, self._dtype):
                 features: torch.Tensor = self.convolutions(_channels_first(values))[0]
             return features.float()
         return values.float().reshape(len(values), -1)
 
-    def _precision(self, device: str) -> AbstractContextManager[Any]:
-        """Returns the context of convolutions: none for float32, so that a caller's own autocast stays as it is."""
-        return nullcontext() if self._dtype == torch.float32 else torch.autocast(device, self._dtype)
+
+def _precision(values: torch.Tensor, dtype: torch.dtype) -> AbstractContextManager[Any]:
+    """Returns the context of layers that compute in a dtype: none for float32, which leaves a caller's autocast."""
+    return nullcontext() if dtype == torch.float32 else torch.autocast(values.device.type, dtype)
+
+
+class ReducedLinear(nn.Linear):
+    """A linear layer that computes in another dtype; its parameters and its output are float32.
+
+    :param in_features: the size of the input.
+    :param out_features: the size of the output.
+    :param dtype: what it computes in.
+    """
+
+    def __init__(self, in_features: int, out_features: int, dtype: torch.dtype) -> None:
+        super().__init__(in_features, out_features)
+        self._dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute the output.
+
+        :param x: ``[batch, in_features]``.
+        """
+        with _precision(x, self._dtype):
+            return super().forward(x).float()
 
 
 class Encoded(nn.Module):

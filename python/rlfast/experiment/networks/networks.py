@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlfast.experiment.networks.encoder import Encoded, Encoder, is_image
+from rlfast.experiment.networks.encoder import Encoded, Encoder, ReducedLinear, is_image
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.arguments.settings import settings_of
 from rlfast.utils.net import continuous, discrete
@@ -19,7 +19,7 @@ from rlfast.utils.net._generative import VAE, Perturbation
 from rlfast.utils.net.atari import layer_init
 from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, Recurrent, SimbaNet, size_of
 from rlfast.utils.net.ensemble import EnsembleLayerNorm
-from rlfast.utils.optim import adam, adamw
+from rlfast.utils.optim import adam, adamw, radam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,11 +91,14 @@ class Networks:
         return size_of(self._obs_space.shape)
 
     def _net(self, size: Any, **more: Any) -> nn.Module:
-        usual: dict[str, Any] = {"hidden_sizes": self.config.hidden_sizes, "activation": self._activation}
-        if self._chosen("network", "mlp") == "mlp":
-            return Net(size, **usual | more)
-        self._vector_size()
-        return SimbaNet(size, **usual | more)
+        given = {"hidden_sizes": self.config.hidden_sizes, "activation": self._activation, **more}
+        if self._chosen("network", "mlp") != "mlp":
+            self._vector_size()
+            return SimbaNet(size, **given)
+        is_plain = given.get("linear_layer", nn.Linear) is nn.Linear and size not in given["hidden_sizes"]
+        if self._dtype != torch.float32 and is_image(self._obs_space) and given["hidden_sizes"] and is_plain:
+            given["linear_layer"] = partial(_linear_layer, size, self._dtype)
+        return Net(size, **given)
 
     def _critic_sizes(self) -> tuple[int, ...]:
         sizes: tuple[int, ...] = self._chosen("critic_hidden_sizes", None) or self.config.hidden_sizes
@@ -111,24 +114,33 @@ class Networks:
             return self._recurrent(size, self.config.hidden_sizes[-1])
         return self._net(size, **options)
 
-    def _encoder(self) -> Encoder | None:
+    def _encoder(self, **convolutions: Any) -> Encoder | None:
         space = self._obs_space
         if isinstance(space, spaces.Box) and not is_image(space):
             return None
         try:
-            return Encoder(space, **self._convolutions())
+            return Encoder(space, **self._convolutions(), **convolutions)
         except TypeError:
             raise self._space_error("observations that are arrays, numbers or dicts of these", space) from None
 
     def _convolutions(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"channels": self.config.channels, "dtype": getattr(torch, self.config.dtype)}
+        given: dict[str, Any] = {"channels": self.config.channels, "dtype": self._dtype}
         if self._chosen("orthogonal"):
             given["layer_init"] = layer_init
         return given
 
-    def _over_encoder(self, head: Callable[[Any], nn.Module]) -> nn.Module:
-        """Returns a head on observations that are vectors, or on encoded observations."""
-        encoder = self._encoder()
+    @property
+    def _dtype(self) -> torch.dtype:
+        dtype: torch.dtype = getattr(torch, self.config.dtype)
+        return dtype
+
+    def _over_encoder(self, head: Callable[[Any], nn.Module], **convolutions: Any) -> nn.Module:
+        """Returns a head on observations that are vectors, or on encoded observations.
+
+        :param head: makes it from the shape of an observation, or from the number of features.
+        :param convolutions: arguments of :class:`~rlfast.utils.net.atari.NatureCNN` beside those of the settings.
+        """
+        encoder = self._encoder(**convolutions)
         net = head(self._obs_space.shape) if encoder is None else Encoded(encoder, head(encoder.output_dim))
         return net.to(self.config.device)
 
@@ -160,9 +172,12 @@ class Networks:
         return adamw(learning_rate, weight_decay=decay, **options) if decay else adam(learning_rate, **options)
 
     def optim(self) -> OptimizerFactory:
-        """Returns a factory of optimizers with the ``learning_rate`` of the settings, and their ``adam_eps``."""
+        """Returns a factory of optimizers with the ``learning_rate`` of the settings, their ``adam_eps``, and their
+        ``optimizer``.
+        """
         eps = self._chosen("adam_eps", None)
-        return self.adam(self.config.learning_rate, **{} if eps is None else {"eps": eps})
+        make = radam if self._chosen("optimizer", "adam") == "radam" else self.adam
+        return make(self.config.learning_rate, **{} if eps is None else {"eps": eps})
 
     def alpha(self) -> Alpha:
         """Returns the temperature of the settings, for continuous actions."""
@@ -260,6 +275,7 @@ class Networks:
         softmax = self._chosen("num_atoms", 0) > 0
         atoms = self._chosen("num_atoms" if softmax else "num_quantiles", 1)
         norm_layer = nn.LayerNorm if self._chosen("layer_norm") else None
+        convolutions = {} if norm_layer is None else {"norm_layer": partial(nn.GroupNorm, 1)}
         if norm_layer is not None and self.config.recurrent:
             raise ValueError("--layer-norm and --recurrent exclude each other: add --no-layer-norm")
         if atoms > 1 and self.config.recurrent:
@@ -278,7 +294,8 @@ class Networks:
                     linear_layer=nn.Linear if dueling else linear_layer,
                     norm_layer=norm_layer,
                 )
-            )
+            ),
+            **convolutions,
         )
 
     def features(self, hidden_sizes: tuple[int, ...] | None = None) -> tuple[nn.Module, int]:
@@ -459,6 +476,11 @@ class Networks:
         """
         net = self._net(self._vector_size() + self.action_size, action_shape=self.action_size)
         return Perturbation(net, 1.0, phi=phi).to(self.config.device)
+
+
+def _linear_layer(features: int, dtype: torch.dtype, inputs: int, outputs: int) -> nn.Module:
+    """Returns a linear layer, which computes in a dtype if its inputs are the features of images."""
+    return ReducedLinear(inputs, outputs, dtype) if inputs == features else nn.Linear(inputs, outputs)
 
 
 def _normalized_layer(number: int, inputs: int, outputs: int) -> nn.Module:

@@ -1,8 +1,10 @@
 from dataclasses import dataclass
-from typing import Any, Required, Unpack
+from typing import Any, ClassVar, Required, Unpack
 
+import numpy as np
 import torch
 from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import ReplayBuffer
@@ -15,6 +17,7 @@ from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, rows_of, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
 from rlfast.policy.q_learner import QLearner
 from rlfast.policy.replay import Losses, ReplayOptions, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
@@ -66,6 +69,9 @@ class PQNPolicy(QLearner):
     """
 
     stats_class = PQNTrainingStats
+    shortcuts: ClassVar[Shortcuts] = {
+        "stored_of": Shortcut(("next_value", "values", "compute_q_value"), "_nothing_of"),
+    }
 
     @validate_arguments
     def __init__(
@@ -88,8 +94,18 @@ class PQNPolicy(QLearner):
         """Return the values of the observations after each reward, ``[B]``."""
         return max_value(legal_values(self.values(obs_next, state), action_mask(obs_next)))
 
+    def _nothing_of(self, q_BA: torch.Tensor) -> dict[str, Any]:
+        """Store nothing, in a class with other values."""
+        return {}
+
+    def stored_of(self, q_BA: torch.Tensor) -> dict[str, Any]:
+        """Store the value of each observation, which the row before it needs."""
+        return {"value": q_BA.max(dim=1).values}
+
     def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
         r"""Add the :math:`Q(\lambda)` returns of a roll-out, ``[B]`` (algorithm 1).
+
+        Values that were stored while acting, by the weights of that time, are not computed again.
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
         :raises ValueError: if the numbers of rows and indices differ.
@@ -98,13 +114,14 @@ class PQNPolicy(QLearner):
         rollout: Any = batch
         add_stored_state(rollout, buffer, indices)
         state_next = stored_state(batch, buffer, indices, after=self.state_after)
-        parts = [slice(i, i + self.max_batchsize) for i in range(0, len(indices), self.max_batchsize)]
+        values = next_values_of(buffer, indices)
+        unknown = np.flatnonzero(np.isnan(values))
         with torch.no_grad():
-            values = torch.cat([self.next_value(rollout.obs_next[p], rows_of(state_next, p)) for p in parts])
-        returns, _ = self.compute_episodic_return(
-            rollout, buffer, indices, values.double().cpu().numpy(), None, self.gamma, self.q_lambda
-        )
-        rollout.returns = torch.as_tensor(returns, dtype=values.dtype, device=values.device)
+            for rows in (unknown[i : i + self.max_batchsize] for i in range(0, len(unknown), self.max_batchsize)):
+                value = self.next_value(rollout.obs_next[rows], rows_of(state_next, rows))
+                values[rows] = value.double().cpu().numpy()
+        returns, _ = self.compute_episodic_return(rollout, buffer, indices, values, None, self.gamma, self.q_lambda)
+        rollout.returns = torch.as_tensor(returns, dtype=value.dtype, device=value.device)
         return rollout
 
     def learn(self, batch: Any, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:
@@ -135,3 +152,19 @@ class PQNPolicy(QLearner):
     def _whole_update(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
         """Do the gradient step alone, since the returns are those of the roll-out."""
         return self.gradient_step(sample)
+
+
+def next_values_of(buffer: ReplayBuffer, indices: Index) -> NDArray[np.float64]:
+    """Return the values of the observations after rows that were stored with the rows that follow.
+
+    :param buffer: the buffer that holds the rows.
+    :param indices: rows in order of time, ``[B]``.
+    :return: ``[B]``; NaN where no row follows, as at the end of an episode, or where none was stored.
+    """
+    values = np.full(len(indices), np.nan)
+    stored = buffer.get(indices, "policy", (), stack_num=1)
+    if "value" in stored:
+        before = np.flatnonzero(np.asarray(buffer.next(indices))[:-1] == indices[1:])
+        values[before] = stored.value[before + 1]
+        values[values == 0] = np.nan  # the actions of such rows were not chosen by values
+    return values

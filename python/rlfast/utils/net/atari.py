@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling
+from torch.nn import functional
 
 from rlfast.utils.net._layers import ArrayOrTensor, without_mask
 from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
@@ -13,6 +15,83 @@ from rlfast.utils.warning import warn_user
 
 NATURE_CHANNELS = (32, 64, 64)
 """The number of output channels of each convolution of :class:`NatureCNN`."""
+
+
+class PixelConv2d(nn.Conv2d):
+    """A convolution of images whose kernel is a multiple of its stride, which takes less time than ``nn.Conv2d``.
+
+    With stride k, a kernel of mk x mk pixels is one of m x m blocks of k x k pixels, and its stride is one block. So
+    the numbers of each block become channels, which lie side by side in memory ("channels last"), and so do those of
+    the output. The result is that of ``nn.Conv2d`` for the images times ``scale``, to rounding.
+
+    Within ``torch.autocast``, bytes are converted to its dtype at once.
+
+    :param in_channels: the number of channels of an image.
+    :param out_channels: the number of output channels.
+    :param kernel_size: height and width of the kernel in pixels, a multiple of ``stride``.
+    :param stride: its step in pixels.
+    :param scale: a factor of the images; ``1 / 255`` for bytes. Default: 1.
+    :raises ValueError: ``kernel_size`` is not a multiple of ``stride``.
+
+    >>> PixelConv2d(4, 16, kernel_size=8, stride=4)(torch.zeros(2, 4, 84, 84, dtype=torch.uint8)).shape
+    torch.Size([2, 16, 20, 20])
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int, stride: int, *, scale: float = 1.0
+    ) -> None:
+        if kernel_size % stride:
+            raise ValueError(f"kernel_size must be a multiple of stride, got {kernel_size} and {stride}")
+        super().__init__(in_channels, out_channels, kernel_size, stride)
+        self.scale = scale
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Compute the output.
+
+        :param images: of any dtype, ``[batch, in_channels, height, width]``.
+        :return: ``[batch, out_channels, (height - kernel_size) // stride + 1, ...]``.
+        """
+        kind = images.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.weight.dtype
+        k = self.stride[0]
+        weight = self.weight if self.scale == 1.0 else self.weight * self.scale
+        if len(images) < _MANY:
+            return functional.conv2d(images.to(dtype), weight.to(dtype), self.bias, k)
+        return functional.conv2d(pixel_blocks(images, k).to(dtype), pixel_blocks(weight, k).to(dtype), self.bias)
+
+
+def pixel_blocks(images: torch.Tensor, size: int) -> torch.Tensor:
+    """Return the blocks of ``size`` x ``size`` pixels of images as their channels, with channels last in memory.
+
+    Rows and columns that do not fill a block are left out.
+
+    :param images: ``[batch, channels, height, width]``.
+    :param size: height and width of a block.
+    :return: ``[batch, channels * size * size, height // size, width // size]``.
+
+    >>> pixel_blocks(torch.arange(16).view(1, 1, 4, 4), 2)[0, :, 0, 1].tolist()
+    [2, 3, 6, 7]
+    """
+    batch, channels, height, width = images.shape
+    rows, columns = height // size, width // size
+    images = images[:, :, : rows * size, : columns * size]
+    if size == _WORD and _is_of_words(images):  # the four bytes of a block's row move as one number
+        words = images.view(torch.int32).view(batch, channels, rows, size, columns).permute(0, 2, 4, 1, 3)
+        return words.contiguous().view(torch.uint8).flatten(3).permute(0, 3, 1, 2)
+    blocks = images.view(batch, channels, rows, size, columns, size).permute(0, 2, 4, 1, 3, 5)
+    return blocks.flatten(3).contiguous().permute(0, 3, 1, 2)
+
+
+_MANY = 8
+"""The number of images from which on their blocks save more time than those of the weights take."""
+_WORD = 4
+
+
+def _is_of_words(images: torch.Tensor) -> bool:
+    """Return whether images are bytes that can be read as words. Graphs find a way of their own."""
+    if is_compiling() or images.dtype != torch.uint8 or images.stride(-1) != 1:
+        return False
+    return not any(place % _WORD for place in (images.storage_offset(), *images.stride()[:-1]))
 
 
 class NatureCNN(NetBase):
@@ -31,6 +110,8 @@ class NatureCNN(NetBase):
     :param scale: a factor of the observations; ``1 / 255`` for bytes that were not scaled before. Default: 1.
     :param channels: the number of output channels of each of the three convolutions. Default: 32, 64, 64, as in the
         paper.
+    :param norm_layer: makes the normalization after each convolution from the number of its output channels, such as
+        ``partial(nn.GroupNorm, 1)``; None (default) for none.
     :raises ValueError: ``channels`` are not three.
 
     >>> NatureCNN(4, 84, 84, action_shape=6)(torch.zeros(2, 4, 84, 84, dtype=torch.uint8))[0].shape
@@ -50,6 +131,7 @@ class NatureCNN(NetBase):
         *,
         scale: float = 1.0,
         channels: Sequence[int] = NATURE_CHANNELS,
+        norm_layer: Callable[[int], nn.Module] | None = None,
     ) -> None:
         if output_dim is not None and not features_only:
             warn_user(f"output_dim={output_dim} has no effect: it is a size of features, set features_only=True")
@@ -57,13 +139,15 @@ class NatureCNN(NetBase):
             raise ValueError(f"channels must be three numbers, such as {NATURE_CHANNELS}, got {channels!r}")
         super().__init__()
         first, second, third = channels
+
+        def block(convolution: nn.Conv2d) -> list[nn.Module]:
+            norm = [] if norm_layer is None else [norm_layer(convolution.out_channels)]
+            return [layer_init(convolution), *norm, nn.ReLU(inplace=True)]
+
         self.net = nn.Sequential(
-            layer_init(nn.Conv2d(c, first, kernel_size=8, stride=4)),
-            nn.ReLU(inplace=True),
-            layer_init(nn.Conv2d(first, second, kernel_size=4, stride=2)),
-            nn.ReLU(inplace=True),
-            layer_init(nn.Conv2d(second, third, kernel_size=3, stride=1)),
-            nn.ReLU(inplace=True),
+            *block(PixelConv2d(c, first, kernel_size=8, stride=4, scale=scale)),
+            *block(nn.Conv2d(first, second, kernel_size=4, stride=2)),
+            *block(nn.Conv2d(second, third, kernel_size=3, stride=1)),
             nn.Flatten(),
         )
         with torch.no_grad():
@@ -75,7 +159,6 @@ class NatureCNN(NetBase):
         if not features_only:
             self.net.append(layer_init(nn.Linear(self.output_dim, size_of(action_shape))))
             self.output_dim = size_of(action_shape)
-        self.scale = scale
         self.to(device)
 
     def forward(
@@ -88,8 +171,7 @@ class NatureCNN(NetBase):
         :param info: ignored.
         :return: the output ``[batch, output_dim]``, and ``state``.
         """
-        x = torch.as_tensor(without_mask(obs), device=device_of(self.net)).to(dtype_of(self.net))
-        return self.net(x if self.scale == 1.0 else x * self.scale), state
+        return self.net(torch.as_tensor(without_mask(obs), device=device_of(self.net))), state
 
 
 DQN = NatureCNN
