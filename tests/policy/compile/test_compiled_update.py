@@ -1,7 +1,6 @@
 """Compiled updates equal eager ones, change the networks that act, and are saved in the same way."""
 
 import copy
-import inspect
 
 import numpy as np
 import pytest
@@ -232,14 +231,6 @@ def test_maps_of_actions_may_be_replaced(kind, net, space):
     Mapping(model=net(), **given)
     with pytest.raises(ValueError, match=r"^compile=True makes one graph .*, and Forwarding overrides"):
         Forwarding(model=net(), **given)
-
-
-def test_a_pytorch_that_cannot(monkeypatch):
-    monkeypatch.setattr(
-        "rlfast.utils.torch_private.graph_gradients.signature", lambda _: inspect.signature(lambda: None)
-    )
-    with pytest.raises(RuntimeError, match="needs a PyTorch that takes gradients within a graph"):
-        make_dqn(compile=True)
 
 
 def test_the_progress_bar_says_once_that_the_update_is_compiled(capsys, monkeypatch):

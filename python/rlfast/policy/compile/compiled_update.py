@@ -1,13 +1,21 @@
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch import nn
 
 from rlfast.policy.compile.captured_optimizer import capture, check_capturable
+from rlfast.policy.compile.recordings import RecordedFunction, tensors_of
+from rlfast.utils.optim import captured_steps
 from rlfast.utils.progress_bar import progress_note
 from rlfast.utils.torch_private import products
+from rlfast.utils.torch_private.changes import registrations
 from rlfast.utils.torch_private.graph_gradients import allow_gradients_in_graphs
+
+_SETTINGS = frozenset({bool, int, float, str, type(None)})
+_OF_ACTING = frozenset({"eps", "updating"})
+"""Attributes that change all the time, and that no update reads within its graph."""
 
 
 class CompiledUpdate:
@@ -17,32 +25,57 @@ class CompiledUpdate:
     checkpoints are the same as without compilation. The first update after construction is not compiled, as it creates
     the states of the optimizers; the second one takes the time to compile, which the progress bar shows.
 
+    On CUDA devices, the work of the compiled update is then recorded as a CUDA graph
+    (:class:`~rlfast.policy.compile.recordings.RecordedFunction`), so that an update takes one launch. It is recorded
+    again after changes of what a recording has fixed: the shapes of samples, the policy's numbers, the mode of its
+    networks, the optimizers' options. Learning rates may change. PyTorch 2.10 cannot compile an update; there the
+    recording is of the update itself.
+
     Modules that draw random numbers, such as dropout, draw other numbers than without compilation.
 
-    :param update: a function of tensors that returns tensors, and calls :func:`rlfast.utils.optim.optim_step` to step.
+    :param update: a function of tensors that returns tensors, and calls :func:`rlfast.utils.optim.descend` to step.
     :param optimizers: returns the optimizers that ``update`` steps.
+    :param policy: the policy whose numbers and networks ``update`` reads; None for none.
     :raises ValueError: for an optimizer whose step cannot be captured.
-    :raises RuntimeError: if this version of PyTorch cannot compute gradients within a graph.
+    :raises RuntimeError: if this version of PyTorch cannot compute gradients within a graph, and the parameters are not
+        on a CUDA device.
     """
 
     backend = "inductor"
+    recorded_devices = frozenset({"cuda"})
 
-    def __init__(self, update: Callable[..., Any], optimizers: Callable[[], Iterable[torch.optim.Optimizer]]) -> None:
+    def __init__(
+        self,
+        update: Callable[..., Any],
+        optimizers: Callable[[], Iterable[torch.optim.Optimizer]],
+        policy: nn.Module | None = None,
+    ) -> None:
+        devices = set()
         for optim in optimizers():
             check_capturable(optim)
-        allow_gradients_in_graphs()
-        self._update, self._optimizers = update, optimizers
-        # isolate_recompiles gives each policy its own limit of recompilations; the overloads do not know it yet
-        compiler: Any = torch.compile
-        self._graph = compiler(
-            update, fullgraph=True, backend=self.backend, isolate_recompiles=True, **pass_options(self.backend)
-        )
+            devices |= {p.device.type for group in optim.param_groups for p in group["params"]}
+        self._update, self._optimizers, self._policy = update, optimizers, policy
+        if allow_gradients_in_graphs():
+            options = pass_options(self.backend)
+            self._graph: Any = torch.compile(_own_code(update), fullgraph=True, backend=self.backend, **options)
+        elif devices <= self.recorded_devices:
+            self._graph = captured_steps()(update)
+        else:
+            raise RuntimeError(
+                "on the CPU, compile=True needs a PyTorch that takes gradients within a graph, 2.11 or later, got "
+                f"{torch.__version__}; on CUDA, move the networks there before the policy is made"
+            )
         self._is_compiled = False
+        self._recorded, self._steps = RecordedFunction(self._graph), [object()]
+        self._registrations = -1
 
     def __call__(self, *args: Any) -> Any:
-        ready = [capture(optim) for optim in self._optimizers()]
-        if not all(ready):
+        optims = [*self._optimizers()]
+        if not all([capture(optim) for optim in optims]):
             return self._update(*args)
+        tensors = tensors_of(args)
+        if tensors and tensors[0].device.type in self.recorded_devices:
+            return self._replayed(args, tensors, optims)
         if self._is_compiled:
             return self._graph(*args)
         with progress_note("compiling the update"):
@@ -50,9 +83,41 @@ class CompiledUpdate:
         self._is_compiled = True
         return result
 
+    def _replayed(self, args: tuple[Any, ...], tensors: list[torch.Tensor], optims: list[Any]) -> Any:
+        """Replay the update, or record it if something that recordings have fixed was changed."""
+        steps = [optim.captured for optim in optims]
+        if steps != self._steps:
+            self._recorded, self._steps = RecordedFunction(self._graph), steps
+        if self._registrations != registrations():
+            self._registrations = registrations()
+            self._find_constants()
+        values = [held.get(name) for held, name in self._numbers]
+        constants = [value if type(value) in _SETTINGS else None for value in values]
+        constants += [p.requires_grad for p in self._parameters]
+        return self._recorded(args, tensors, (self._addresses, *constants))
+
+    def _find_constants(self) -> None:
+        """Find what recordings have fixed."""
+        modules = [] if self._policy is None else [*self._policy.modules()]
+        attributes = ((vars(module), name, value) for module in modules for name, value in vars(module).items())
+        public = (one for one in attributes if type(one[2]) in _SETTINGS and not one[1].startswith("_"))
+        self._numbers = [(held, name) for held, name, _ in public if name not in _OF_ACTING]
+        self._parameters = [p for module in modules for p in module.parameters(recurse=False)]
+        buffers = [tensor for module in modules for tensor in module.buffers(recurse=False)]
+        self._addresses = tuple(tensor.data_ptr() for tensor in (*self._parameters, *buffers))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy without the graph, which holds the networks that it was made of; a copy compiles its own."""
-        return CompiledUpdate, (self._update, self._optimizers)
+        return CompiledUpdate, (self._update, self._optimizers, self._policy)
+
+
+def _own_code(update: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls another one, and has code of its own, as each code has a limit of recompilations."""
+
+    def whole(*args: Any) -> Any:
+        return update(*args)
+
+    return FunctionType(whole.__code__.replace(), globals(), "whole", None, whole.__closure__)
 
 
 def pass_options(backend: str) -> dict[str, Any]:
