@@ -35,16 +35,15 @@ def replaying(monkeypatch):
 
     def on(device):
         monkeypatch.setattr(compiled_update, "allow_gradients_in_graphs", lambda: False)
+        monkeypatch.setattr(CompiledUpdate, "recorded_devices", frozenset({"cpu", "cuda"}))
         if device == "cpu":
-            monkeypatch.setattr(CompiledUpdate, "recorded_devices", frozenset({"cpu"}))
             monkeypatch.setattr(RecordedFunction, "recording", Taped)
 
     return on
 
 
 def made(name, device="cpu", **options):
-    with torch.device(device):
-        return make_policy(name, **options, **learned_temperature(name))
+    return make_policy(name, **options, **learned_temperature(name)).to(device)
 
 
 def updated(policy, buffer, start=0, stop=20, size=16):
@@ -86,13 +85,12 @@ def test_a_replayed_compiled_update_is_the_eager_one(name, device):
 
 def on_policy(kind, device, **options):
     torch.manual_seed(0)
-    with torch.device(device):
-        nets = {"actor": Actor(Net(4, hidden_sizes=[8]), 3, softmax_output=False)}
-        nets["critic"] = Critic(Net(4, hidden_sizes=[8]))
+    nets = {"actor": Actor(Net(4, hidden_sizes=[8]), 3, softmax_output=False)}
+    nets["critic"] = Critic(Net(4, hidden_sizes=[8]))
     space = {"action_space": Discrete(3), "action_scaling": False, "dist_fn": Categorical}
     policy = kind(**nets, **space, optim=adam(1e-3), max_grad_norm=0.5, **options)
     policy.seed(0)
-    return policy
+    return policy.to(device)
 
 
 @pytest.mark.parametrize("device", [CPU, CUDA])
@@ -147,8 +145,7 @@ CHANGES = [set_learning_rate, set_weight_decay, set_loss, set_mode, load, replac
 @pytest.mark.parametrize("change", CHANGES)
 def test_changes_have_an_effect(change, device, replaying):
     replaying(device)
-    with torch.device(device):
-        net = Net(4, 3, hidden_sizes=[8], linear_layer=lambda i, o: nn.Sequential(BatchRenorm(i), nn.Linear(i, o)))
+    net = Net(4, 3, hidden_sizes=[8], linear_layer=lambda i, o: nn.Sequential(BatchRenorm(i), nn.Linear(i, o)))
     options = {"target_update_freq": 1000}
     eager, unchanged = (made("dqn", device, model=copy.deepcopy(net), **options) for _ in range(2))
     compiled, buffer = made("dqn", device, model=net, compile=True, **options), rows("dqn")
