@@ -46,7 +46,11 @@ def policy_of(algorithm: str, device: torch.device, *, compile: bool) -> Any:
     options = {"compile": compile, "action_space": Box(-1.0, 1.0, (ACT,))}
     if algorithm in ("sac", "td3"):
         features = Net(OBS, hidden_sizes=[256, 256])
-        actor = Actor(features, ACT) if algorithm == "td3" else ActorProb(features, ACT, unbounded=True, conditioned_sigma=True)
+        actor = (
+            Actor(features, ACT)
+            if algorithm == "td3"
+            else ActorProb(features, ACT, unbounded=True, conditioned_sigma=True)
+        )
         nets = {name: Critic(Net(OBS, ACT, [256, 256], concat=True)).to(device) for name in ("critic", "critic2")}
         nets["actor"] = actor.to(device)
         options |= {f"{name}_optim": adam(3e-4) for name in nets}
@@ -115,7 +119,7 @@ def rates(ways: dict[str, Step], device: torch.device, seconds: float, rounds: i
                 calls += 1
             wait()
             found[name].append(calls / (time.perf_counter() - start))
-    return {name: statistics.median(many) for name, many in found.items()}
+    return {name: statistics.median(many) for name, many in found.items() if many}
 
 
 def measure(algorithm: str, device: torch.device, seconds: float, rounds: int) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """Updates written by hand on the networks of rlfast's policies: as CleanRL's scripts do them, and as LeanRL's do.
 
-Like CleanRL: a sample of arrays is moved to the device, and the update is PyTorch's, call by call. Like LeanRL: all rows
-are on the device, the update is compiled by ``torch.compile`` and recorded as a CUDA graph; without CUDA, it is compiled
-alone. Losses are not read, as these scripts read them once in a hundred updates.
+Like CleanRL: a sample of arrays is moved to the device, and the update is PyTorch's, call by call. Like LeanRL: all
+rows are on the device, the update is compiled by ``torch.compile`` and recorded as a CUDA graph; without CUDA, it is
+compiled alone. Losses are not read, as these scripts read them once in a hundred updates.
 """
 
 from __future__ import annotations
@@ -142,9 +142,7 @@ def graph_of(update: Callable[[Rows], None], rows: Rows) -> Step:
     return graph.replay
 
 
-def update_of(
-    algorithm: str, policy: Any, buffer: Any, batch_size: int, device: torch.device, *, graph: bool
-) -> Step:
+def update_of(algorithm: str, policy: Any, buffer: Any, batch_size: int, device: torch.device, *, graph: bool) -> Step:
     """Return one update, or that of a roll-out for PPO."""
     made = {"sac": sac, "td3": td3, "dqn": dqn, "ppo": ppo}[algorithm](policy)
     updates = made if isinstance(made, tuple) else (made,)
@@ -174,7 +172,9 @@ def on_host(updates: Any, arrays: dict[str, Any], batch_size: int, device: torch
 
     def step() -> None:
         rows = rng.integers(len(arrays["rew"]), size=batch_size)
-        updates[count[0] % len(updates)]({n: torch.as_tensor(array[rows], device=device) for n, array in arrays.items()})
+        updates[count[0] % len(updates)](
+            {n: torch.as_tensor(array[rows], device=device) for n, array in arrays.items()}
+        )
         count[0] += 1
 
     return step

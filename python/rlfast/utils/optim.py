@@ -110,7 +110,7 @@ def descend(loss: torch.Tensor, optim: Any, max_grad_norm: float | None = None) 
     """Do one gradient step as :func:`optim_step` does, but quicker.
 
     Gradients are computed only for the parameters of the optimizer, so that an actor's loss takes no time for the
-    gradients of its critic. Within a graph of torch.compile, and within :func:`captured_steps`, where the optimizer must
+    gradients of its critic. Within a graph of torch.compile and within :func:`captured_steps`, where the optimizer must
     be captured (:mod:`rlfast.policy.compile.captured_optimizer`), ``.grad`` is not changed.
 
     :param loss: a scalar.

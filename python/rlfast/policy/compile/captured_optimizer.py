@@ -1,7 +1,8 @@
 """Optimizer steps that may be part of the graph of a whole update.
 
 torch.compile does not take ``optim.step()`` into a larger graph, and a CUDA graph would keep its learning rate. The
-functions here do the same step on the same state with tensor operations only. An optimizer may alternate between both, and its ``state_dict`` stays the same.
+functions here do the same step on the same state with tensor operations only. An optimizer may alternate between both,
+and its ``state_dict`` has the same content.
 """
 
 import math
@@ -41,9 +42,9 @@ def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str
     (beta1, beta2), decay = options["betas"], options["weight_decay"]
     if not torch.compiler.is_compiling():
         names = ("weight_decay", "eps", "amsgrad", "maximize", "decoupled_weight_decay")
-        means, largest = (state["exp_avg"], state["exp_avg_sq"]), state.get("max_exp_avg_sq", [])
         same = {"fused": True, "beta1": beta1, "beta2": beta2, **{name: options[name] for name in names}}
-        adam(params, grads, *means, largest, state["step"], lr=group.lr, **same)
+        largest = state.get("max_exp_avg_sq", [])
+        adam(params, grads, state["exp_avg"], state["exp_avg_sq"], largest, state["step"], lr=group.lr, **same)
         return
     corrections: dict[Any, tuple[torch.Tensor, torch.Tensor]] = {}
     for i, (p, grad, step, like) in enumerate(zip(params, grads, state["step"], group.like, strict=True)):
@@ -61,8 +62,7 @@ def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str
         mean.lerp_(slope, 1 - beta1)
         mean_sq.mul_(beta2).addcmul_(slope, slope, value=1 - beta2)
         if options["amsgrad"]:
-            largest = state["max_exp_avg_sq"][i]
-            mean_sq = largest.copy_(torch.maximum(largest, mean_sq))
+            mean_sq = state["max_exp_avg_sq"][i].copy_(torch.maximum(state["max_exp_avg_sq"][i], mean_sq))
         p.sub_(group.lr * correction1 * (mean / ((mean_sq * correction2).sqrt() + options["eps"])))
 
 

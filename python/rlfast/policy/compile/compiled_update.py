@@ -71,7 +71,7 @@ class CompiledUpdate:
 
     def __call__(self, *args: Any) -> Any:
         optims = [*self._optimizers()]
-        if not all([capture(optim) for optim in optims]):
+        if not all(capture(optim) for optim in optims):
             return self._update(*args)
         tensors = tensors_of(args)
         if tensors and tensors[0].device.type in self.recorded_devices:

@@ -76,7 +76,7 @@ class Recording:
         for own, given in zip(self._inputs, tensors, strict=True):
             own.copy_(given, non_blocking=True)
         self._replay()
-        parts = self._numbers.clone().split(self._sizes)
+        parts = torch.split(self._numbers.clone(), self._sizes)
         shaped = (part.view(shape).to(dtype) for part, (shape, dtype) in zip(parts, self._outputs, strict=True))
         return with_tensors(self._result, shaped)
 
