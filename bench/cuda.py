@@ -20,10 +20,13 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 
+import rlfast
 from bench.peers import by_hand
-from rlfast.data import Batch, VectorReplayBuffer
+from rlfast.data import Batch, Collector, VectorReplayBuffer
+from rlfast.env.atari import make_atari_vec
 from rlfast.functional import Categorical
 from rlfast.policy import AutoAlpha, DQNPolicy, PPOPolicy, SACPolicy, TD3Policy
+from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import Net
@@ -103,6 +106,32 @@ def by_hand_of(algorithm: str, device: torch.device, *, graph: bool) -> Step:
     return made
 
 
+def environments(algorithm: str) -> Any:
+    """Returns one HalfCheetah, or eight games of Breakout, with the frames that all libraries know."""
+    if algorithm in ("sac", "td3"):
+        return rlfast.make_vec("HalfCheetah-v5", 1)
+    return make_atari_vec("Breakout", ENVS, seed=0)
+
+
+def loop_of(algorithm: str, device: torch.device, *, compile: bool) -> Step:
+    """Returns rlfast's whole loop: one step and one update, or the steps and updates of a roll-out of PPO."""
+    env, policy = environments(algorithm), policy_of(algorithm, device, compile=compile)
+    policy.seed(0)
+    steps = ROWS["ppo"] if algorithm == "ppo" else 1
+    collector = Collector(policy, env, VectorReplayBuffer(ROWS[algorithm], len(env)), exploration_noise=True)
+    collector.reset()
+    kind, options = OnpolicyTrainer, {"repeat_per_collect": PASSES}
+    if algorithm != "ppo":
+        collector.collect(n_step=1000, random=True)
+        kind, options = OffpolicyTrainer, {"update_per_step": 1.0, "prefetch": True}
+    sizes = {"step_per_epoch": steps, "step_per_collect": steps, "batch_size": BATCH[algorithm]}
+    quiet = {"show_progress": False, "verbose": False, "episode_per_test": 1, "max_epoch": 10**9}
+    trainer = kind(policy=policy, train_collector=collector, test_collector=None, **sizes, **options, **quiet)
+    iter(trainer)
+    trainer.step_per_epoch = 20 * steps if algorithm != "ppo" else steps
+    return lambda: next(trainer)
+
+
 def rates(ways: dict[str, Step], device: torch.device, seconds: float, rounds: int) -> dict[str, float]:
     """Returns how often a second each way can be called, measured in turn; the median of the rounds."""
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
@@ -134,23 +163,36 @@ def measure(algorithm: str, device: torch.device, seconds: float, rounds: int) -
     return {name: many * rate for name, rate in rates(ways, device, seconds, rounds).items()}
 
 
+def measure_loop(algorithm: str, device: torch.device, seconds: float, rounds: int) -> dict[str, float]:
+    """Returns environment steps a second of whole loops."""
+    ways = {f"rlfast{', compile' * compile}": loop_of(algorithm, device, compile=compile) for compile in (False, True)}
+    for name, graph in (("like CleanRL", False), ("like LeanRL", True)):
+        policy = policy_of(algorithm, device, compile=False)
+        ways[name] = by_hand.loop_of(algorithm, policy, environments(algorithm), BATCH[algorithm], device, graph=graph)
+    many = ROWS["ppo"] if algorithm == "ppo" else 20
+    return {name: many * rate for name, rate in rates(ways, device, seconds, rounds).items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("algorithms", nargs="*", default=[*ROWS])
     parser.add_argument("--device", default="cuda", type=torch.device)
     parser.add_argument("--seconds", default=1.0, type=float, help="of one measurement")
     parser.add_argument("--rounds", default=5, type=int)
+    parser.add_argument("--loops", action="store_true", help="whole loops, with environments")
     parser.add_argument("--record", type=Path, help="a JSON file for the numbers")
     given = parser.parse_args()
     found = {}
     for algorithm in given.algorithms:
         start = time.perf_counter()
-        found[algorithm] = measure(algorithm, given.device, given.seconds, given.rounds)
+        found[algorithm] = (measure_loop if given.loops else measure)(
+            algorithm, given.device, given.seconds, given.rounds
+        )
         columns = "  ".join(f"{name} {rate:,.0f}/s" for name, rate in found[algorithm].items())
         print(f"{algorithm:5} {columns}  ({time.perf_counter() - start:.0f} s)", flush=True)
     if given.record is not None:
         device = torch.cuda.get_device_name() if given.device.type == "cuda" else "cpu"
-        given.record.write_text(json.dumps({"device": device, "torch": torch.__version__, "updates": found}, indent=1))
+        given.record.write_text(json.dumps({"device": device, "torch": torch.__version__, "rates": found}, indent=1))
 
 
 if __name__ == "__main__":

@@ -167,6 +167,47 @@ def update_of(algorithm: str, policy: Any, buffer: Any, batch_size: int, device:
     return step
 
 
+def loop_of(algorithm: str, policy: Any, env: Any, batch_size: int, device: torch.device, *, graph: bool) -> Step:
+    """Return 20 steps and updates of an environment, or a roll-out of PPO and its updates."""
+    if algorithm == "ppo":
+        return rolling(policy, env, batch_size, device, graph=graph)
+    obs, (act_size,), size = env.reset()[0], policy.action_space.shape, 20_000
+    shapes = {"obs": obs.shape[1:], "act": (act_size,), "rew": (), "obs_next": obs.shape[1:], "terminated": ()}
+    host = {name: np.zeros((size, *shape), np.float32) for name, shape in shapes.items()}
+    storage: Any = {name: torch.as_tensor(array, device=device) for name, array in host.items()} if graph else host
+    rng, made, count, now = np.random.default_rng(0), {"sac": sac, "td3": td3}[algorithm](policy), [0], [obs]
+    updates = made if isinstance(made, tuple) else (made,)
+    static = {name: torch.zeros(batch_size, *shape, device=device) for name, shape in shapes.items()}
+    replays = [graph_of(update, static) for update in updates] if graph else updates
+
+    @torch.no_grad()
+    def act(obs: Any) -> Any:
+        given = torch.as_tensor(obs, dtype=torch.float32, device=device)
+        chosen = drawn(policy.actor, given)[0] if algorithm == "sac" else policy.actor(given)[0]
+        return chosen.cpu().numpy()
+
+    def one() -> None:
+        chosen = act(now[0])
+        obs_next, rew, terminated, _, _ = env.step(chosen)
+        place = count[0] % size
+        for name, value in zip(host, (now[0], chosen, rew, obs_next, terminated), strict=True):
+            storage[name][place] = torch.as_tensor(value[0], device=device) if graph else value[0]
+        now[0] = obs_next
+        filled, turn = min(count[0] + 1, size), count[0] % len(updates)
+        count[0] += 1
+        if graph:
+            rows = torch.randint(filled, (batch_size,), device=device)
+            for name, column in storage.items():
+                torch.index_select(column, 0, rows, out=static[name])
+            replays[turn]()
+        else:
+            picked = rng.integers(filled, size=batch_size)
+            sample = {name: torch.as_tensor(column[picked], device=device) for name, column in storage.items()}
+            replays[turn](sample)
+
+    return lambda: [one() for _ in range(20)] and None
+
+
 def on_host(updates: Any, arrays: dict[str, Any], batch_size: int, device: torch.device) -> Step:
     rng, count = np.random.default_rng(0), [0]
 
@@ -184,43 +225,88 @@ def roll_out(
     policy: Any, update: Callable[[Rows], None], arrays: dict[str, Any], size: int, device: torch.device, *, graph: bool
 ) -> Step:
     """Return the update of PPO on a roll-out, whose observations and values are on the device from acting."""
+    envs = 8
+    steps = len(arrays["rew"]) // envs
     rows = {name: torch.as_tensor(array, device=device) for name, array in arrays.items()}
-    count, envs = len(rows["rew"]), 8
-    names = ("obs", "act", "logp", "adv", "returns")
+    by_time = {name: column.view(envs, steps, *column.shape[1:]).transpose(0, 1) for name, column in rows.items()}
+    kept = {name: column.contiguous() for name, column in by_time.items()}
     with torch.no_grad():
-        values = torch.cat([policy.critic(part).flatten() for part in rows["obs"].split(size)]).view(envs, -1).T
-        logits = torch.cat([policy.actor(part)[0] for part in rows["obs"].split(size)])
-    rows["logp"] = logits.log_softmax(1).gather(1, rows["act"][:, None]).flatten()
-    adv = torch.zeros_like(values)
+        found = [valued(policy, obs, act) for obs, act in zip(kept["obs"], kept["act"], strict=True)]
+    value, logp = [one[1] for one in found], [one[2] for one in found]
+    kept |= {"value": torch.stack([*value, value[-1]]), "logp": torch.stack(logp)}
+    return passes(update, kept, size, device, graph=graph)
+
+
+def valued(policy: Any, obs: torch.Tensor, act: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    """Return actions, values and log-probabilities; actions are drawn if there are none."""
+    features = policy.actor.preprocess(obs)[0]
+    log_probs = policy.actor.last(features).log_softmax(1)
+    act = torch.multinomial(log_probs.exp(), 1).flatten() if act is None else act
+    return act, policy.critic.last(features).flatten(), log_probs.gather(1, act[:, None]).flatten()
+
+
+def passes(update: Callable[[Rows], None], kept: Rows, size: int, device: torch.device, *, graph: bool) -> Step:
+    """Return advantages and four passes over a roll-out ``[steps, envs, ...]``, which has one value more."""
+    rew, ends, values = kept["rew"], kept["terminated"], kept["value"]
+    kept["adv"], kept["returns"] = torch.zeros_like(rew), torch.zeros_like(rew)
 
     def advantages() -> None:
         last: Any = 0.0
-        rew, terminated = rows["rew"].view(envs, -1).T, rows["terminated"].view(envs, -1).T
-        for t in range(len(adv) - 2, -1, -1):
-            delta = rew[t] + GAMMA * values[t + 1] * (1 - terminated[t]) - values[t]
-            last = delta + GAMMA * GAE * (1 - terminated[t]) * last
-            adv[t] = last
+        for t in range(len(rew) - 1, -1, -1):
+            delta = rew[t] + GAMMA * values[t + 1] * (1 - ends[t]) - values[t]
+            last = delta + GAMMA * GAE * (1 - ends[t]) * last
+            kept["adv"][t] = last
+        torch.add(kept["adv"], values[:-1], out=kept["returns"])
 
-    advantages()
-    rows["adv"] = adv.T.flatten()
-    rows["returns"] = rows["adv"] + values.T.flatten()
-    static = {name: rows[name][:size].clone() for name in names}
+    columns = {name: kept[name].flatten(0, 1) for name in ("obs", "act", "logp", "adv", "returns")}
+    static = {name: column[:size].clone() for name, column in columns.items()}
     replay = graph_of(update, static) if graph else None
+    compute: Step = advantages
     if graph and device.type == "cuda":
+        advantages()
         recorded = torch.cuda.CUDAGraph()
         with torch.cuda.graph(recorded):
             advantages()
-        advantages = recorded.replay  # type: ignore[assignment]
+        compute = recorded.replay
 
     def step() -> None:
-        advantages()
+        compute()
         for _ in range(4):
-            for part in torch.randperm(count, device=device).split(size):
+            for part in torch.randperm(rew.numel(), device=device).split(size):
                 if replay is None:
-                    update({name: rows[name][part] for name in names})
+                    update({name: column[part] for name, column in columns.items()})
                 else:
-                    for name in names:
-                        torch.index_select(rows[name], 0, part, out=static[name])
+                    for name, column in columns.items():
+                        torch.index_select(column, 0, part, out=static[name])
                     replay()
+
+    return step
+
+
+def rolling(policy: Any, env: Any, size: int, device: torch.device, *, graph: bool) -> Step:
+    """Return a roll-out of 128 steps of the environments and its update."""
+    steps, now = 128, [env.reset()[0]]
+    shapes = {"obs": now[0].shape[1:], "act": (), "rew": (), "terminated": (), "logp": ()}
+    dtypes = {"obs": torch.uint8, "act": torch.int64}
+    kept = {
+        name: torch.zeros(steps, len(env), *shape, dtype=dtypes.get(name, torch.float32), device=device)
+        for name, shape in shapes.items()
+    }
+    kept["value"] = torch.zeros(steps + 1, len(env), device=device)
+    learn = passes(ppo(policy), kept, size, device, graph=graph)
+
+    def step() -> None:
+        with torch.no_grad():
+            for t in range(steps + 1):
+                obs = torch.as_tensor(np.asarray(now[0]), device=device)
+                act, value, logp = valued(policy, obs, None)
+                kept["value"][t] = value
+                if t == steps:
+                    break
+                kept["obs"][t], kept["act"][t], kept["logp"][t] = obs, act, logp
+                now[0], rew, terminated, _, _ = env.step(act.cpu().numpy())
+                kept["rew"][t] = torch.as_tensor(rew, dtype=torch.float32, device=device)
+                kept["terminated"][t] = torch.as_tensor(terminated, dtype=torch.float32, device=device)
+        learn()
 
     return step

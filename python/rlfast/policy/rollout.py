@@ -16,7 +16,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution
-from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.batches import info_of, moved_once
 from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
 from rlfast.policy.components.memory.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, summaries_of
@@ -277,13 +277,15 @@ class RolloutLearner(BasePolicy):
         """Add values, returns, advantages and log-probabilities to a roll-out.
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
-        :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, tensors ``[B]``; ``act`` is a tensor, too.
+        :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, tensors ``[B]``; ``act`` is a tensor, too, and so
+            is ``obs`` if it is an array and the networks are not on the CPU.
         :raises ValueError: the numbers of rows and indices differ, or ``obs.mask`` calls an action illegal.
         """
         check_indices(batch, indices)
         check_legal(batch, self.action_space)
         rollout = cast("Any", batch)
         rollout.act = to_torch(batch.act, self._act_dtype, self._device)
+        rollout.obs = moved_once(batch.obs, self._device)
         add_stored_state(rollout, buffer, indices)
         if self.recompute_adv:
             self._buffer, self._indices = buffer, indices
