@@ -28,7 +28,7 @@ from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.net._shared import shared_features
+from rlfast.utils.net._shared import shared_features, sharing_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
@@ -187,7 +187,7 @@ class RolloutLearner(BasePolicy):
         :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         if self._compiled is not None:
-            self._compiled = self.compiled(self.gradient_step, *self._networks)
+            self._compiled = self.compiled(self._whole_step, *self._networks)
 
     @property
     def learns_from(self) -> LearnsFrom | None:
@@ -357,6 +357,11 @@ class RolloutLearner(BasePolicy):
     def _step(self, minibatch: Minibatch) -> Mapping[str, torch.Tensor]:
         with shared_features():
             return self.gradient_step(minibatch) if self._compiled is None else self._compiled(minibatch)
+
+    def _whole_step(self, minibatch: Minibatch) -> Mapping[str, torch.Tensor]:
+        """Do a gradient step: the function that is compiled."""
+        result: Mapping[str, torch.Tensor] = sharing_features(lambda: self.gradient_step(minibatch))
+        return result
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[Minibatch]:
         """Yield minibatches in random order; the last one also has the remaining rows."""

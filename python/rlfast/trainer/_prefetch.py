@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -144,8 +143,10 @@ class _Block:
                 packed[path] = (torch.from_numpy(np.empty(0, leaf.dtype)).dtype, leaf.shape, size)
                 size += -(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT
         memory = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-        for path, place in packed.items():
-            _view(memory, *place).numpy()[...] = leaves[path]
+        host = memory.numpy()
+        for path, (_, _, start) in packed.items():
+            leaf = leaves[path]
+            host[start : start + leaf.nbytes].view(leaf.dtype).reshape(leaf.shape)[...] = leaf
         return cls(memory, packed, {path: leaf for path, leaf in leaves.items() if path not in packed}, empty)
 
     def to(self, device: torch.device, stream: torch.cuda.Stream | None) -> _Moved:
@@ -175,10 +176,15 @@ class _Moved:
             current = torch.cuda.current_stream(self.memory.device)
             current.wait_event(self.end)
             self.memory.record_stream(current)
-        moved = {path: _view(self.memory, *place) for path, place in self.block.packed.items()}
+        typed = {dtype: self.memory.view(dtype) for dtype, _, _ in self.block.packed.values()}
+        moved = {path: _part(typed[place[0]], *place) for path, place in self.block.packed.items()}
         batch: Batch = wrap_nested(nest(self.block.rest | moved, self.block.empty))
         return batch
 
 
-def _view(memory: torch.Tensor, dtype: torch.dtype, shape: tuple[int, ...], start: int) -> torch.Tensor:
-    return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+def _part(memory: torch.Tensor, dtype: torch.dtype, shape: tuple[int, ...], start: int) -> torch.Tensor:
+    """Returns a leaf of the memory of a block, which is viewed as numbers of its dtype; by one call of torch."""
+    strides = [1]
+    for size in shape[:0:-1]:
+        strides.append(strides[-1] * size)
+    return memory.as_strided(shape, strides[::-1] if shape else (), start // dtype.itemsize)

@@ -45,14 +45,16 @@ def make_sac(*, seed=0, **options):
 def make_ppo(*, seed=0, **options):
     torch.manual_seed(seed)
     defaults = {"max_grad_norm": 0.5, "value_clip": True, "dual_clip": 3.0}
+    nets = {
+        "actor": Actor(Net(4, hidden_sizes=[16]), 3, softmax_output=False),
+        "critic": Critic(Net(4, hidden_sizes=[16])),
+    }
     policy = PPOPolicy(
-        actor=Actor(Net(4, hidden_sizes=[16]), 3, softmax_output=False),
-        critic=Critic(Net(4, hidden_sizes=[16])),
         optim=adam(1e-3),
         dist_fn=Categorical,
         action_space=Discrete(3),
         action_scaling=False,
-        **defaults | options,
+        **nets | defaults | options,
     )
     policy.seed(seed)
     return policy
@@ -175,6 +177,18 @@ def test_copies_learn_for_themselves(monkeypatch):
     train("dqn", other, buffer, 5)
     assert torch.equal(weights(policy), before)
     assert not torch.equal(weights(other), before)
+
+
+def test_a_network_of_two_heads_is_computed_once(monkeypatch):
+    graphs = []
+    monkeypatch.setattr(CompiledUpdate, "backend", staticmethod(lambda graph, _: graphs.append(graph) or graph))
+    torch.manual_seed(0)
+    net, buffer = Net(4, hidden_sizes=[16]), transitions("ppo")
+    shared = {"actor": Actor(net, 3, softmax_output=False), "critic": Critic(net)}
+    eager, compiled = make_ppo(**copy.deepcopy(shared)), make_ppo(**shared, compile=True)
+    assert train("ppo", compiled, buffer, 10) == pytest.approx(train("ppo", eager, buffer, 10), abs=1e-5)
+    assert weights(compiled).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
+    assert sum("linear" in str(node.target) for node in graphs[0].graph.nodes) == 3  # that of the network, two heads
 
 
 def test_the_first_update_makes_states_and_the_second_a_graph(monkeypatch):

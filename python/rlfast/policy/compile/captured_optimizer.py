@@ -35,14 +35,16 @@ class CapturedGroup(NamedTuple):
 def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
     """Do a step of Adam (Kingma and Ba, arXiv:1412.6980, algorithm 1) or AdamW (arXiv:1711.05101, algorithm 2).
 
-    In a graph of torch.compile, PyTorch's own ``adam`` would compute the powers of the bias corrections for each vector
-    of parameters anew; elsewhere it is one kernel.
+    On the CPU, PyTorch's own ``adam`` would compute the powers of the bias corrections for each vector of parameters
+    anew in a graph of torch.compile. On CUDA, and without torch.compile, it takes one kernel for many parameters.
     """
     options = group.options
     (beta1, beta2), decay = options["betas"], options["weight_decay"]
-    if not torch.compiler.is_compiling():
+    compiles = torch.compiler.is_compiling()
+    if params[0].is_cuda or not compiles:
         names = ("weight_decay", "eps", "amsgrad", "maximize", "decoupled_weight_decay")
-        same = {"fused": True, "beta1": beta1, "beta2": beta2, **{name: options[name] for name in names}}
+        how = {"foreach": True, "capturable": True} if compiles else {"fused": True}
+        same = {**how, "beta1": beta1, "beta2": beta2, **{name: options[name] for name in names}}
         largest = state.get("max_exp_avg_sq", [])
         adam(params, grads, state["exp_avg"], state["exp_avg_sq"], largest, state["step"], lr=group.lr, **same)
         return

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from rlfast.policy.compile.captured_optimizer import capture, check_capturable
-from rlfast.policy.compile.recordings import RecordedFunction, tensors_of
+from rlfast.policy.compile.recordings import RecordedFunction
 from rlfast.utils.optim import captured_steps
 from rlfast.utils.progress_bar import progress_note
 from rlfast.utils.torch_private import products
@@ -50,13 +50,12 @@ class CompiledUpdate:
         optimizers: Callable[[], Iterable[torch.optim.Optimizer]],
         policy: nn.Module | None = None,
     ) -> None:
-        devices = set()
         for optim in optimizers():
             check_capturable(optim)
-            devices |= {p.device.type for group in optim.param_groups for p in group["params"]}
+        devices = {*_devices(optimizers())}
         self._update, self._optimizers, self._policy = update, optimizers, policy
         if allow_gradients_in_graphs():
-            options = pass_options(self.backend)
+            options = pass_options(self.backend, devices)
             self._graph: Any = torch.compile(_own_code(update), fullgraph=True, backend=self.backend, **options)
         elif devices <= self.recorded_devices:
             self._graph = captured_steps()(update)
@@ -65,17 +64,17 @@ class CompiledUpdate:
                 "on the CPU, compile=True needs a PyTorch that takes gradients within a graph, 2.11 or later, got "
                 f"{torch.__version__}; on CUDA, move the networks there before the policy is made"
             )
-        self._is_compiled = False
-        self._recorded, self._steps = RecordedFunction(self._graph), [object()]
-        self._registrations = -1
+        self._recorded = RecordedFunction(self._graph)
+        self._is_compiled, self._registrations = False, -1
+        self._fixed: list[Any] = []
 
     def __call__(self, *args: Any) -> Any:
         optims = [*self._optimizers()]
         if not all(capture(optim) for optim in optims):
             return self._update(*args)
-        tensors = tensors_of(args)
-        if tensors and tensors[0].device.type in self.recorded_devices:
-            return self._replayed(args, tensors, optims)
+        if next(_devices(optims)) in self.recorded_devices:
+            self._forget_old_recordings(optims)
+            return self._recorded(*args)
         if self._is_compiled:
             return self._graph(*args)
         with progress_note("compiling the update"):
@@ -83,32 +82,36 @@ class CompiledUpdate:
         self._is_compiled = True
         return result
 
-    def _replayed(self, args: tuple[Any, ...], tensors: list[torch.Tensor], optims: list[Any]) -> Any:
-        """Replay the update, or record it if something that recordings have fixed was changed."""
-        steps = [optim.captured for optim in optims]
-        if steps != self._steps:
-            self._recorded, self._steps = RecordedFunction(self._graph), steps
+    def _forget_old_recordings(self, optims: list[Any]) -> None:
+        """Forget recordings if something has changed that they have fixed."""
         if self._registrations != registrations():
-            self._registrations = registrations()
-            self._find_constants()
+            self._find_fixed()
         values = [held.get(name) for held, name in self._numbers]
-        constants = [value if type(value) in _SETTINGS else None for value in values]
-        constants += [p.requires_grad for p in self._parameters]
-        return self._recorded(args, tensors, (self._addresses, *constants))
+        fixed = [value if type(value) in _SETTINGS else None for value in values]
+        fixed += [p.requires_grad for p in self._parameters]
+        fixed += [self._addresses, *[optim.captured for optim in optims]]
+        if fixed != self._fixed:
+            self._recorded.forget()
+            self._fixed = fixed
 
-    def _find_constants(self) -> None:
-        """Find what recordings have fixed."""
+    def _find_fixed(self) -> None:
+        """Find the numbers of the policy and its networks, their parameters, and where their tensors are."""
+        self._registrations = registrations()
         modules = [] if self._policy is None else [*self._policy.modules()]
         attributes = ((vars(module), name, value) for module in modules for name, value in vars(module).items())
         public = (one for one in attributes if type(one[2]) in _SETTINGS and not one[1].startswith("_"))
         self._numbers = [(held, name) for held, name, _ in public if name not in _OF_ACTING]
         self._parameters = [p for module in modules for p in module.parameters(recurse=False)]
         buffers = [tensor for module in modules for tensor in module.buffers(recurse=False)]
-        self._addresses = tuple(tensor.data_ptr() for tensor in (*self._parameters, *buffers))
+        self._addresses = [tensor.data_ptr() for tensor in (*self._parameters, *buffers)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy without the graph, which holds the networks that it was made of; a copy compiles its own."""
         return CompiledUpdate, (self._update, self._optimizers, self._policy)
+
+
+def _devices(optims: Iterable[torch.optim.Optimizer]) -> Iterator[str]:
+    return (p.device.type for optim in optims for group in optim.param_groups for p in group["params"])
 
 
 def _own_code(update: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,15 +123,19 @@ def _own_code(update: Callable[..., Any]) -> Callable[..., Any]:
     return FunctionType(whole.__code__.replace(), globals(), "whole", None, whole.__closure__)
 
 
-def pass_options(backend: str) -> dict[str, Any]:
+def pass_options(backend: str, devices: Collection[str] = ()) -> dict[str, Any]:
     """Return arguments of ``torch.compile``: no checks of what the guards of the graph have checked, and the quicker
-    products of matrices, where there are any.
+    products of matrices, where there are any. On CUDA, convolutions keep their layout: the compiler takes a graph with
+    gradients in it for one without, where channels last would be quicker.
 
     :param backend: the name of the compiler.
+    :param devices: the types of the devices of the parameters.
     """
     if backend != "inductor":
         return {}
     options: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False}
+    if "cuda" in devices:
+        options["layout_optimization"] = False
     if products.is_quicker():
         from rlfast.utils.torch_private.graph_products import QuickProducts  # it takes a second to import
 

@@ -1,7 +1,7 @@
 """Updates as CUDA graphs: recorded once for each shape of their arguments, and replayed by one call."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import torch
@@ -76,17 +76,19 @@ class Recording:
         for own, given in zip(self._inputs, tensors, strict=True):
             own.copy_(given, non_blocking=True)
         self._replay()
-        parts = torch.split(self._numbers.clone(), self._sizes)
-        shaped = (part.view(shape).to(dtype) for part, (shape, dtype) in zip(parts, self._outputs, strict=True))
+        numbers = self._numbers.clone()
+        parts = torch.split(numbers, self._sizes)
+        shaped = (part.view(shape) for part, (shape, _) in zip(parts, self._outputs, strict=True))
+        if any(dtype != numbers.dtype for _, dtype in self._outputs):
+            shaped = (part.to(dtype) for part, (_, dtype) in zip([*shaped], self._outputs, strict=True))
         return with_tensors(self._result, shaped)
 
 
 class RecordedFunction:
-    """A function of tensors that replays recordings of itself.
+    """A function of tensors that replays recordings of itself, one for each shape of its arguments.
 
-    The first call with arguments of some shapes runs the function, so that libraries and compilers prepare what cannot
-    be recorded; the second one records it. The same holds after other changes of what the recording has fixed: numbers
-    among the arguments, and ``constants()``.
+    The first call with arguments of some shapes, and with some numbers among them, runs the function, so that libraries
+    and compilers prepare what cannot be recorded; the second one records it.
 
     :param function: the function.
     """
@@ -99,16 +101,14 @@ class RecordedFunction:
         self._pool: Any = None
         self._misses = 0
 
-    def __call__(self, args: tuple[Any, ...], tensors: Tensors, constants: Hashable) -> Any:
+    def __call__(self, *args: Any) -> Any:
         """Run the function, or replay it.
 
         :param args: its arguments.
-        :param tensors: the tensors among them, in order.
-        :param constants: what else a recording depends on.
         :return: the result.
         """
-        shapes = ((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
-        key = with_tensors(args, shapes), constants
+        tensors = tensors_of(args)
+        key = (*[(tensor.shape, tensor.dtype) for tensor in tensors], *others_of(args))
         recording = self._kept.get(key)
         if recording is not None:
             self._misses = max(self._misses - 1, 0)
@@ -124,6 +124,10 @@ class RecordedFunction:
             recording = self.recording(self._function, args, self._pool)
         self._keep(key, recording)
         return recording(tensors)
+
+    def forget(self) -> None:
+        """Forget all recordings, as something else has changed that they have fixed."""
+        self._kept.clear()
 
     def _keep(self, key: Hashable, recording: Recording | None) -> None:
         self._kept[key] = recording
@@ -141,28 +145,40 @@ class RecordedFunction:
 
 
 def tensors_of(value: Any) -> Tensors:
-    """Return the tensors in tuples, lists and mappings, in order.
+    """Return the tensors in tuples, lists and dicts, in order.
 
     :param value: the value.
     """
     if isinstance(value, torch.Tensor):
         return [value]
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, tuple | list):
         return []
     return [tensor for one in value for tensor in tensors_of(one)]
 
 
-def with_tensors(value: Any, tensors: Any) -> Any:
-    """Return tuples, lists and mappings with other values in place of their tensors.
+def others_of(value: Any) -> list[Any]:
+    """Return what else is in tuples, lists and dicts, in order, and the class of tensors in their place.
 
     :param value: the value.
-    :param tensors: an iterator over what takes the place of tensors, in order.
+    """
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, tuple | list):
+        return [torch.Tensor if isinstance(value, torch.Tensor) else value]
+    return [other for one in value for other in others_of(one)]
+
+
+def with_tensors(value: Any, tensors: Iterator[Any]) -> Any:
+    """Return tuples, lists and dicts with others in place of their tensors.
+
+    :param value: the value.
+    :param tensors: what takes the place of tensors, in order.
     """
     if isinstance(value, torch.Tensor):
         return next(tensors)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {name: with_tensors(one, tensors) for name, one in value.items()}
     if not isinstance(value, tuple | list):
         return value
