@@ -157,6 +157,30 @@ def test_changes_have_an_effect(change, device, replaying):
     assert not torch.allclose(weights(compiled), weights(unchanged), atol=1e-5)
 
 
+class Rounded(nn.Module):
+    """A network that computes in bfloat16, with weights of float32, as that of ``--dtype bfloat16``."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = Net(4, 3, hidden_sizes=[8])
+
+    def forward(self, obs, state=None, info=None):
+        with torch.autocast(next(self.parameters()).device.type, torch.bfloat16):
+            return self.net(obs)[0].float(), state
+
+
+@pytest.mark.parametrize("device", [CPU, CUDA])
+def test_autocast_is_recorded(device, replaying):
+    replaying(device)
+    torch.manual_seed(0)
+    eager, compiled = (made("dqn", device, model=Rounded(), compile=compile) for compile in (False, True))
+    compiled.load_state_dict(eager.state_dict())
+    for policy in (eager, compiled):
+        updated(policy, rows("dqn"))
+    assert recordings_of(compiled)
+    torch.testing.assert_close(weights(compiled), weights(eager), atol=1e-4, rtol=1e-4)
+
+
 def test_a_learning_rate_needs_no_new_recording(replaying):
     replaying("cpu")
     policy, buffer = made("sac", compile=True), rows("sac")
@@ -178,6 +202,16 @@ def test_copies_record_for_themselves(carry, replaying):
     assert torch.equal(weights(policy), before)
     updated(policy, buffer, 6, 12)
     torch.testing.assert_close(weights(policy), weights(other))
+
+
+def test_recordings_are_no_state(replaying):
+    replaying("cpu")
+    eager, compiled = made("sac"), made("sac", compile=True)
+    for policy in (eager, compiled):
+        updated(policy, rows("sac"), 0, 4)
+    states = [policy.state_dict()["_extra_state"]["values"] for policy in (eager, compiled)]
+    for part in ("changed", "made_with"):
+        assert states[0][part].keys() == states[1][part].keys()
 
 
 def test_results_are_not_overwritten(replaying):

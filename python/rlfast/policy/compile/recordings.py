@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -30,23 +30,23 @@ class Recording:
     :raises RuntimeError: the function waits for the device.
     """
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], pool: Any) -> None:
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], pool: object) -> None:
         self._inputs = [tensor.clone() for tensor in tensors_of(args)]
         own = iter(self._inputs)
         self._numbers, self._replay = self.record(lambda: self._packed(function(*with_tensors(args, own))), pool)
 
     @staticmethod
-    def record(function: Callable[[], torch.Tensor], pool: Any) -> tuple[torch.Tensor, Callable[[], None]]:
+    def record(function: Callable[[], torch.Tensor], pool: object) -> tuple[torch.Tensor, Callable[[], None]]:
         """Record a function without arguments, and do not run it.
 
         :param function: the function.
         :param pool: the result of :meth:`new_pool`.
         :return: the tensor that it returns, which replays write to; and what replays it.
         """
-        graph = torch.cuda.CUDAGraph()
+        graph, memory = torch.cuda.CUDAGraph(), cast("Any", pool)
         try:
             # other threads, such as one that prefetches samples, may allocate memory meanwhile
-            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=memory, capture_error_mode="thread_local"):
                 numbers = function()
         except RuntimeError as error:
             raise RuntimeError(
@@ -60,7 +60,7 @@ class Recording:
         """Return memory for recordings that are never replayed at the same time."""
         return torch.cuda.graph_pool_handle()
 
-    def _packed(self, result: Any) -> torch.Tensor:
+    def _packed(self, result: object) -> torch.Tensor:
         """Keep the structure of a result; return its numbers in one tensor, which is copied faster than many."""
         self._result, found = result, tensors_of(result)
         self._outputs = [(tensor.shape, tensor.dtype) for tensor in found]
@@ -144,7 +144,7 @@ class RecordedFunction:
             )
 
 
-def tensors_of(value: Any) -> Tensors:
+def tensors_of(value: object) -> Tensors:
     """Return the tensors in tuples, lists and dicts, in order.
 
     :param value: the value.
@@ -158,7 +158,7 @@ def tensors_of(value: Any) -> Tensors:
     return [tensor for one in value for tensor in tensors_of(one)]
 
 
-def others_of(value: Any) -> list[Any]:
+def others_of(value: object) -> list[Any]:
     """Return what else is in tuples, lists and dicts, in order, and the class of tensors in their place.
 
     :param value: the value.
@@ -170,7 +170,7 @@ def others_of(value: Any) -> list[Any]:
     return [other for one in value for other in others_of(one)]
 
 
-def with_tensors(value: Any, tensors: Iterator[Any]) -> Any:
+def with_tensors(value: object, tensors: Iterator[Any]) -> Any:
     """Return tuples, lists and dicts with others in place of their tensors.
 
     :param value: the value.

@@ -16,7 +16,7 @@ def as_batch(obs: Any) -> Batch:
     return Batch(obs=obs, info=[None] * len(obs))
 
 
-def moved_once(obs: Any, device: torch.device) -> Any:
+def moved_once(obs: object, device: torch.device) -> Any:
     """Return observations that many networks and minibatches take: an array as a tensor on their device, unless this is
     the CPU; anything else as it is.
 
