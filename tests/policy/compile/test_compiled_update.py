@@ -207,6 +207,22 @@ def test_the_first_update_makes_states_and_the_second_a_graph(monkeypatch):
             assert len(graphs) == number
 
 
+def test_other_compiled_functions_are_as_without_rlfast(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    policy, parameter = make_dqn(compile=True), nn.Parameter(torch.ones(1))
+    train("dqn", policy, transitions("dqn"), 3)
+    optim = torch.optim.SGD([parameter], lr=0.25)
+
+    @torch.compile(backend="eager")
+    def step(x):
+        optim.zero_grad()
+        (parameter * x).sum().backward()
+        optim.step()
+
+    step(torch.ones(1))
+    assert parameter.item() == 0.75
+
+
 def test_a_part_that_cannot_be_in_the_graph_is_an_error(monkeypatch):
     monkeypatch.setattr(CompiledUpdate, "backend", "eager")
     with pytest.raises(torch._dynamo.exc.Unsupported):

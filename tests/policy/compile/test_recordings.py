@@ -33,7 +33,7 @@ def replaying(monkeypatch):
     """Let the updates of a device replay recordings of the update itself, as where PyTorch cannot compile it."""
 
     def on(device):
-        monkeypatch.setattr(compiled_update, "allow_gradients_in_graphs", lambda: False)
+        monkeypatch.setattr(compiled_update, "has_gradients_in_graphs", lambda: False)
         monkeypatch.setattr(CompiledUpdate, "recorded_devices", frozenset({"cpu", "cuda"}))
         if device == "cpu":
             monkeypatch.setattr(RecordedFunction, "recording", Taped)
@@ -303,7 +303,23 @@ def test_random_numbers_differ_between_replays():
     assert len({tuple(one.tolist()) for one in drawn}) == 4
 
 
+def test_what_cannot_be_compiled_is_recorded_as_it_is(monkeypatch, replaying):
+    def fails(graph, inputs):
+        raise AssertionError("a bug")
+
+    replaying("cpu")
+    monkeypatch.setattr(compiled_update, "has_gradients_in_graphs", lambda: True)
+    monkeypatch.setattr(CompiledUpdate, "backend", staticmethod(fails))
+    eager, compiled = made("sac"), made("sac", compile=True)
+    with pytest.warns(UserWarning, match=r"(?s)but does not compile it before.* as torch.compile failed: .*a bug"):
+        updated(compiled, rows("sac"), 0, 2)
+    updated(compiled, rows("sac"), 2, 6)
+    updated(eager, rows("sac"), 0, 6)
+    assert recordings_of(compiled)
+    torch.testing.assert_close(weights(compiled), weights(eager))
+
+
 def test_a_pytorch_that_cannot(monkeypatch):
-    monkeypatch.setattr(compiled_update, "allow_gradients_in_graphs", lambda: False)
+    monkeypatch.setattr(compiled_update, "has_gradients_in_graphs", lambda: False)
     with pytest.raises(RuntimeError, match="on the CPU, compile=True needs a PyTorch that takes gradients"):
         made("dqn", compile=True)

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
@@ -11,7 +12,12 @@ from rlfast.utils.optim import captured_steps
 from rlfast.utils.progress_bar import progress_note
 from rlfast.utils.torch_private import products
 from rlfast.utils.torch_private.changes import registrations
-from rlfast.utils.torch_private.graph_gradients import allow_gradients_in_graphs
+from rlfast.utils.torch_private.graph_gradients import (
+    compiler_error,
+    gradients_in_graphs,
+    has_gradients_in_graphs,
+)
+from rlfast.utils.warning import warn_user
 
 _SETTINGS = frozenset({bool, int, float, str, type(None)})
 _OF_ACTING = frozenset({"eps", "updating"})
@@ -28,8 +34,8 @@ class CompiledUpdate:
     On CUDA devices, the work of the compiled update is then recorded as a CUDA graph
     (:class:`~rlfast.policy.compile.recordings.RecordedFunction`), so that an update takes one launch. It is recorded
     again after changes of what a recording has fixed: the shapes of samples, the policy's numbers, the mode of its
-    networks, the optimizers' options. Learning rates may change. PyTorch 2.10 cannot compile an update; there the
-    recording is of the update itself.
+    networks, the optimizers' options. Learning rates may change. Where an update cannot be compiled, as by PyTorch
+    2.10, the recording is of the update itself.
 
     Modules that draw random numbers, such as dropout, draw other numbers than without compilation.
 
@@ -54,17 +60,16 @@ class CompiledUpdate:
             check_capturable(optim)
         devices = {*_devices(optimizers())}
         self._update, self._optimizers, self._policy = update, optimizers, policy
-        if allow_gradients_in_graphs():
+        self._graph: Any = None
+        if has_gradients_in_graphs():
             options = pass_options(self.backend, devices)
-            self._graph: Any = torch.compile(_own_code(update), fullgraph=True, backend=self.backend, **options)
-        elif devices <= self.recorded_devices:
-            self._graph = captured_steps()(update)
-        else:
+            self._graph = torch.compile(_own_code(update), fullgraph=True, backend=self.backend, **options)
+        elif not devices <= self.recorded_devices:
             raise RuntimeError(
                 "on the CPU, compile=True needs a PyTorch that takes gradients within a graph, 2.11 or later, got "
                 f"{torch.__version__}; on CUDA, move the networks there before the policy is made"
             )
-        self._recorded = RecordedFunction(self._graph)
+        self._recorded = RecordedFunction(self._of_recordings)
         self._is_compiled, self._registrations = False, -1
         self._fixed: list[Any] = []
 
@@ -75,12 +80,31 @@ class CompiledUpdate:
         if next(_devices(optims)) in self.recorded_devices:
             self._forget_old_recordings(optims)
             return self._recorded(*args)
+        return self._compiled(*args)
+
+    def _compiled(self, *args: Any) -> Any:
+        """Do the compiled update, which may have to be compiled for other arguments."""
         if self._is_compiled:
-            return self._graph(*args)
-        with progress_note("compiling the update"):
+            with suppress(compiler_error()):
+                return self._graph(*args)
+        with progress_note("compiling the update"), gradients_in_graphs():
             result = self._graph(*args)
         self._is_compiled = True
         return result
+
+    def _of_recordings(self, *args: Any) -> Any:
+        """Do the update that is recorded: the compiled one, or itself if it cannot be compiled."""
+        if self._graph is not None:
+            try:
+                return self._compiled(*args)
+            except compiler_error() as error:
+                self._graph = None
+                warn_user(
+                    "compile=True records the update as a CUDA graph, but does not compile it before, which would be "
+                    f"faster, as torch.compile failed: {type(error).__name__}: {error}"
+                )
+        with captured_steps():
+            return self._update(*args)
 
     def _forget_old_recordings(self, optims: list[Any]) -> None:
         """Forget recordings if something has changed that they have fixed."""
@@ -135,7 +159,8 @@ def pass_options(backend: str, devices: Collection[str] = ()) -> dict[str, Any]:
         return {}
     options: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False}
     if "cuda" in devices:
-        options["layout_optimization"] = False
+        # the second fails in PyTorch 2.11 where one kernel steps several parameters
+        options |= {"layout_optimization": False, "loop_ordering_after_fusion": False}
     if products.is_quicker():
         from rlfast.utils.torch_private.graph_products import QuickProducts  # it takes a second to import
 
