@@ -77,7 +77,7 @@ class CompiledUpdate:
         optims = [*self._optimizers()]
         if not all(capture(optim) for optim in optims):
             return self._update(*args)
-        if next(_devices(optims)) in self.recorded_devices:
+        if next(_devices(optims), "cpu") in self.recorded_devices:
             self._forget_old_recordings(optims)
             return self._recorded(*args)
         return self._compiled(*args)
