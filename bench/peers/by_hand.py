@@ -132,12 +132,15 @@ def ppo(policy: Any) -> Callable[[Rows], None]:
 def graph_of(update: Callable[[Rows], None], rows: Rows) -> Step:
     """Return an update of these tensors, compiled and, on CUDA, recorded."""
     compiled = torch.compile(update)
-    for _ in range(3):
-        compiled(rows)
     if not next(iter(rows.values())).is_cuda:
         return lambda: compiled(rows)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # gradients are added up in the stream of their first use
+        for _ in range(3):
+            compiled(rows)
+    torch.cuda.current_stream().wait_stream(stream)
+    with torch.cuda.graph(graph, stream=stream):
         compiled(rows)
     return graph.replay
 

@@ -268,6 +268,22 @@ class TestRecordedFunction:
         assert calls == [1]
         assert len(total._kept) == 16
 
+    def test_recordings_share_memory_as_long_as_one_is_kept(self, monkeypatch):
+        pools = []
+
+        class Pooled(Taped):
+            def __init__(self, function, args, pool):
+                super().__init__(function, args, pool)
+                pools.append(pool)
+
+        monkeypatch.setattr(RecordedFunction, "recording", Pooled)
+        total = RecordedFunction(lambda x: x.sum())
+        for size in (1, 1, 2, 2):
+            total(torch.ones(size))
+        total.forget()
+        total(torch.ones(1)), total(torch.ones(1))
+        assert pools[0] is pools[1] is not pools[2]
+
     def test_a_warning_where_nothing_stays(self):
         total, _ = self.recorded(lambda x: x.sum())
         for size in range(31):

@@ -157,10 +157,10 @@ def pass_options(backend: str, devices: Collection[str] = ()) -> dict[str, Any]:
     """
     if backend != "inductor":
         return {}
-    options: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False}
+    # the last one fails in PyTorch 2.11 where one kernel of CUDA steps several parameters
+    options: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False, "loop_ordering_after_fusion": False}
     if "cuda" in devices:
-        # the second fails in PyTorch 2.11 where one kernel steps several parameters
-        options |= {"layout_optimization": False, "loop_ordering_after_fusion": False}
+        options["layout_optimization"] = False
     if products.is_quicker():
         from rlfast.utils.torch_private.graph_products import QuickProducts  # it takes a second to import
 

@@ -120,7 +120,8 @@ class RecordedFunction:
                 result = self._function(*args)
                 self._keep(key, None)
                 return result
-            self._pool = self._pool or self.recording.new_pool()
+            if self._pool is None or not any(self._kept.values()):
+                self._pool = self.recording.new_pool()
             recording = self.recording(self._function, args, self._pool)
         self._keep(key, recording)
         return recording(tensors)
@@ -128,6 +129,7 @@ class RecordedFunction:
     def forget(self) -> None:
         """Forget all recordings, as something else has changed that they have fixed."""
         self._kept.clear()
+        self._pool = None  # CUDA frees it with the last recording
 
     def _keep(self, key: Hashable, recording: Recording | None) -> None:
         self._kept[key] = recording
