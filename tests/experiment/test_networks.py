@@ -143,13 +143,16 @@ def test_convolutions_have_the_channels_and_first_weights_of_the_settings():
     assert all(orthogonal(layer) for layer in layers(orthogonal=True))
 
 
-def test_convolutions_compute_in_the_dtype_of_the_settings():
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
+)
+def test_convolutions_compute_in_the_dtype_of_the_settings(device):
     obs = observations(MIXED)
     seen, computed = {}, []
     for dtype in ("float32", "bfloat16"):
         torch.manual_seed(0)
         computed.clear()
-        net = networks(MIXED, Discrete(6), dtype=dtype).action_values()
+        net = networks(MIXED, Discrete(6), dtype=dtype, device=device).action_values()
         for layer in net.modules():
             if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
                 layer.register_forward_hook(lambda layer, _, output: computed.append((type(layer), output.dtype)))
@@ -158,7 +161,8 @@ def test_convolutions_compute_in_the_dtype_of_the_settings():
         assert {found for kind, found in computed if kind is torch.nn.Linear} == {torch.float32}
         assert {found for kind, found in computed if issubclass(kind, torch.nn.Conv2d)} == {getattr(torch, dtype)}
         assert {p.dtype for p in net.parameters()} == {p.grad.dtype for p in net.parameters()} == {torch.float32}
-        seen[dtype] = values.detach().numpy(), net.encoder.by_name["camera"].convolutions.net[0].weight.grad.numpy()
+        gradient = net.encoder.by_name["camera"].convolutions.net[0].weight.grad
+        seen[dtype] = values.detach().cpu().numpy(), gradient.cpu().numpy()
     for exact, rounded in zip(*seen.values(), strict=True):
         assert not np.array_equal(exact, rounded)
         assert np.linalg.norm(rounded - exact) < 0.15 * np.linalg.norm(exact)

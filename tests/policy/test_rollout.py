@@ -209,8 +209,8 @@ def test_roll_outs_are_moved_to_the_networks():
 
     policy, buffer = Bare().to("meta"), rollout()
     batch = policy.process_fn(*buffer.sample(0)[:1], buffer, np.arange(7))
-    assert batch.act.device.type == "meta"
-    assert isinstance(batch.obs, np.ndarray)
+    assert (batch.act.device.type, batch.obs.device.type) == ("meta", "meta")
+    assert isinstance(batch.obs_next, np.ndarray)
 
 
 class Echo(nn.Module):

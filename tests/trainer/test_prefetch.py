@@ -143,7 +143,7 @@ def test_blocks_cross_to_cuda():
         assert batch.obs.image.is_cuda
         assert np.array_equal(batch.obs.image.cpu().numpy(), expected.obs.image)
         assert np.array_equal(batch.act.cpu().numpy(), expected.act)
-    assert mine._draw(4)[0].memory.is_pinned()
+    assert mine._draw(4, None)[0].block.memory.is_pinned()
 
 
 class Watched(ReplayBuffer):

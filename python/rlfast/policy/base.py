@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -638,7 +638,10 @@ class BasePolicy(nn.Module, ABC):
                 "forward, _target_q or _mse_optimizer: leave compile at False"
             )
         check_compilable(*networks)
-        return CompiledUpdate(update, self._all_optimizers)
+        device = cast("Any", self)._device  # noqa: SLF001
+        if device.type != "cpu":
+            self.to(device)  # a number on the CPU, such as a temperature, would be a constant of a CUDA graph
+        return CompiledUpdate(update, self._all_optimizers, self)
 
     def _all_optimizers(self) -> list[torch.optim.Optimizer]:
         return [value for value in vars(self).values() if isinstance(value, torch.optim.Optimizer)]

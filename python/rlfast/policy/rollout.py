@@ -16,7 +16,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution
-from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.batches import info_of, moved_once
 from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
 from rlfast.policy.components.memory.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, summaries_of
@@ -28,7 +28,7 @@ from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.net._shared import shared_features
+from rlfast.utils.net._shared import shared_features, sharing_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
 from rlfast.utils.net.continuous import StateDependentNoise, state_dependent_noise
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
@@ -191,7 +191,7 @@ class RolloutLearner(BasePolicy):
         :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         if self._compiled is not None:
-            self._compiled = self.compiled(self.gradient_step, *self._networks)
+            self._compiled = self.compiled(self._whole_step, *self._networks)
 
     @property
     def learns_from(self) -> LearnsFrom | None:
@@ -287,13 +287,15 @@ class RolloutLearner(BasePolicy):
         """Add values, returns, advantages and log-probabilities to a roll-out.
 
         :param batch: rows in order of time, as ``sample(0)`` returns them.
-        :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, tensors ``[B]``; ``act`` is a tensor, too.
+        :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, tensors ``[B]``; ``act`` is a tensor, too, and so
+            is ``obs`` if it is an array and the networks are not on the CPU.
         :raises ValueError: the numbers of rows and indices differ, or ``obs.mask`` calls an action illegal.
         """
         check_indices(batch, indices)
         check_legal(batch, self.action_space)
         rollout = cast("Any", batch)
         rollout.act = to_torch(batch.act, self._act_dtype, self._device)
+        rollout.obs = moved_once(batch.obs, self._device)
         add_stored_state(rollout, buffer, indices)
         if self.recompute_adv:
             self._buffer, self._indices = buffer, indices
@@ -367,6 +369,11 @@ class RolloutLearner(BasePolicy):
     def _step(self, minibatch: Minibatch) -> Mapping[str, torch.Tensor]:
         with shared_features():
             return self.gradient_step(minibatch) if self._compiled is None else self._compiled(minibatch)
+
+    def _whole_step(self, minibatch: Minibatch) -> Mapping[str, torch.Tensor]:
+        """Do a gradient step: the function that is compiled."""
+        result: Mapping[str, torch.Tensor] = sharing_features(lambda: self.gradient_step(minibatch))
+        return result
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[Minibatch]:
         """Yield minibatches in random order; the last one also has the remaining rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -32,7 +31,8 @@ class PrefetchedBuffer:
     """A replay buffer whose samples are tensors on a device; a thread draws the next sample during an update.
 
     The thread draws a sample, gathers its rows (in the engine, without holding the interpreter lock) and packs them
-    into one block of memory, which is page-locked for CUDA. One asynchronous transfer moves the block to the device.
+    into one block of memory, which is page-locked for CUDA. One asynchronous transfer moves the block to the device; on
+    CUDA, that of a sample that is drawn ahead has a stream of its own, and takes place during the update.
 
     The samples are the same as without a thread: they are drawn in the same order, and no sample is drawn that is not
     used. Nothing is drawn beyond the end of a series, because the buffer may change then; with one update after each
@@ -50,8 +50,10 @@ class PrefetchedBuffer:
         self._buffer, self._device = buffer, device
         self._ahead = not hasattr(buffer, "update_weight") and _has_own_streams(buffer)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch")
-        self._next: tuple[int | None, Future[tuple[_Block, Index]]] | None = None
+        self._next: tuple[int | None, Future[tuple[_Moved, Index]]] | None = None
         self._left = 0
+        stream: Any = torch.cuda.Stream
+        self._stream: torch.cuda.Stream | None = stream(device) if device.type == "cuda" else None
 
     def series(self, length: int) -> PrefetchedBuffer:
         """Begins a series of samples, during which the buffer does not change.
@@ -85,7 +87,7 @@ class PrefetchedBuffer:
         :raises ValueError: a sample of another size was drawn ahead.
         """
         if self._next is None:
-            block, indices = self._draw(batch_size)
+            moved, indices = self._draw(batch_size, None)
         else:
             size, ready = self._next
             if size != batch_size:
@@ -93,15 +95,15 @@ class PrefetchedBuffer:
                     f"a sample of {size} rows was drawn ahead, and one of {batch_size} is asked for: train without "
                     "prefetch where the samples between two collects differ in size"
                 )
-            block, indices = ready.result()
+            moved, indices = ready.result()
         self._left -= 1
         more = self._ahead and self._left > 0
-        self._next = (batch_size, self._thread.submit(self._draw, batch_size)) if more else None
-        return block.on(self._device), indices
+        self._next = (batch_size, self._thread.submit(self._draw, batch_size, self._stream)) if more else None
+        return moved.batch(), indices
 
-    def _draw(self, batch_size: int | None) -> tuple[_Block, Index]:
+    def _draw(self, batch_size: int | None, stream: torch.cuda.Stream | None) -> tuple[_Moved, Index]:
         batch, indices = self._buffer.sample(batch_size)
-        return _Block.of(batch, pinned=self._device.type == "cuda"), indices
+        return _Block.of(batch, pinned=self._device.type == "cuda").to(self._device, stream), indices
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._buffer, name)
@@ -141,17 +143,48 @@ class _Block:
                 packed[path] = (torch.from_numpy(np.empty(0, leaf.dtype)).dtype, leaf.shape, size)
                 size += -(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT
         memory = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-        for path, place in packed.items():
-            _view(memory, *place).numpy()[...] = leaves[path]
+        host = memory.numpy()
+        for path, (_, _, start) in packed.items():
+            leaf = leaves[path]
+            host[start : start + leaf.nbytes].view(leaf.dtype).reshape(leaf.shape)[...] = leaf
         return cls(memory, packed, {path: leaf for path, leaf in leaves.items() if path not in packed}, empty)
 
-    def on(self, device: torch.device) -> Batch:
-        """Returns the batch, with the packed leaves as tensors on ``device``."""
-        memory = self.memory.to(device, non_blocking=True)
-        moved = {path: _view(memory, *place) for path, place in self.packed.items()}
-        batch: Batch = wrap_nested(nest(self.rest | moved, self.empty))
+    def to(self, device: torch.device, stream: torch.cuda.Stream | None) -> _Moved:
+        """Starts the transfer to a device.
+
+        :param stream: the stream that the transfer takes place in; None for the current one.
+        """
+        if stream is None:
+            return _Moved(self, self.memory.to(device, non_blocking=True), None)
+        with torch.cuda.stream(stream):
+            return _Moved(self, self.memory.to(device, non_blocking=True), stream.record_event())
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A batch on its way to a device."""
+
+    block: _Block
+    memory: torch.Tensor
+    """The memory of the block, on the device."""
+    end: torch.cuda.Event | None
+    """The end of the transfer; None if it takes place in the current stream."""
+
+    def batch(self) -> Batch:
+        """Returns the batch, with the packed leaves as tensors on the device, for the current stream."""
+        if self.end is not None:
+            current = torch.cuda.current_stream(self.memory.device)
+            current.wait_event(self.end)
+            self.memory.record_stream(current)
+        typed = {dtype: self.memory.view(dtype) for dtype, _, _ in self.block.packed.values()}
+        moved = {path: _part(typed[place[0]], *place) for path, place in self.block.packed.items()}
+        batch: Batch = wrap_nested(nest(self.block.rest | moved, self.block.empty))
         return batch
 
 
-def _view(memory: torch.Tensor, dtype: torch.dtype, shape: tuple[int, ...], start: int) -> torch.Tensor:
-    return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+def _part(memory: torch.Tensor, dtype: torch.dtype, shape: tuple[int, ...], start: int) -> torch.Tensor:
+    """Returns a leaf of the memory of a block, which is viewed as numbers of its dtype; by one call of torch."""
+    strides = [1]
+    for size in shape[:0:-1]:
+        strides.append(strides[-1] * size)
+    return memory.as_strided(shape, strides[::-1] if shape else (), start // dtype.itemsize)

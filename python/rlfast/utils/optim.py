@@ -1,5 +1,7 @@
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from inspect import signature
 from typing import Any, TypeAlias, TypeVar
@@ -115,19 +117,35 @@ def optim_step(
     optim.step()
 
 
+_steps_are_captured = ContextVar("steps_are_captured", default=False)
+
+
+@contextmanager
+def captured_steps() -> Iterator[None]:
+    """Let :func:`descend` do the captured steps of optimizers, which may become part of a graph.
+
+    :return: the context.
+    """
+    token = _steps_are_captured.set(True)
+    try:
+        yield
+    finally:
+        _steps_are_captured.reset(token)
+
+
 def descend(loss: torch.Tensor, optim: Any, max_grad_norm: float | None = None) -> None:
     """Do one gradient step as :func:`optim_step` does, but quicker.
 
     Gradients are computed only for the parameters of the optimizer, so that an actor's loss takes no time for the
-    gradients of its critic. Within a graph of torch.compile, where the optimizer must be captured
-    (:mod:`rlfast.policy.compile.captured_optimizer`), ``.grad`` is not changed.
+    gradients of its critic. Within a graph of torch.compile and within :func:`captured_steps`, where the optimizer must
+    be captured (:mod:`rlfast.policy.compile.captured_optimizer`), ``.grad`` is not changed.
 
     :param loss: a scalar.
     :param optim: the optimizer.
     :param max_grad_norm: the largest Euclidean norm of all gradients together; None or 0 for no limit.
     :raises ValueError: ``optim`` is None.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or _steps_are_captured.get():
         optim.captured.descend(loss, max_grad_norm)
         return
     if optim is None:

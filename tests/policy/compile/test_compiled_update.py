@@ -1,7 +1,6 @@
 """Compiled updates equal eager ones, change the networks that act, and are saved in the same way."""
 
 import copy
-import inspect
 
 import numpy as np
 import pytest
@@ -46,14 +45,16 @@ def make_sac(*, seed=0, **options):
 def make_ppo(*, seed=0, **options):
     torch.manual_seed(seed)
     defaults = {"max_grad_norm": 0.5, "value_clip": True, "dual_clip": 3.0}
+    nets = {
+        "actor": Actor(Net(4, hidden_sizes=[16]), 3, softmax_output=False),
+        "critic": Critic(Net(4, hidden_sizes=[16])),
+    }
     policy = PPOPolicy(
-        actor=Actor(Net(4, hidden_sizes=[16]), 3, softmax_output=False),
-        critic=Critic(Net(4, hidden_sizes=[16])),
         optim=adam(1e-3),
         dist_fn=Categorical,
         action_space=Discrete(3),
         action_scaling=False,
-        **defaults | options,
+        **nets | defaults | options,
     )
     policy.seed(seed)
     return policy
@@ -178,6 +179,18 @@ def test_copies_learn_for_themselves(monkeypatch):
     assert not torch.equal(weights(other), before)
 
 
+def test_a_network_of_two_heads_is_computed_once(monkeypatch):
+    graphs = []
+    monkeypatch.setattr(CompiledUpdate, "backend", staticmethod(lambda graph, _: graphs.append(graph) or graph))
+    torch.manual_seed(0)
+    net, buffer = Net(4, hidden_sizes=[16]), transitions("ppo")
+    shared = {"actor": Actor(net, 3, softmax_output=False), "critic": Critic(net)}
+    eager, compiled = make_ppo(**copy.deepcopy(shared)), make_ppo(**shared, compile=True)
+    assert train("ppo", compiled, buffer, 10) == pytest.approx(train("ppo", eager, buffer, 10), abs=1e-5)
+    assert weights(compiled).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
+    assert sum("linear" in str(node.target) for node in graphs[0].graph.nodes) == 3  # that of the network, two heads
+
+
 def test_the_first_update_makes_states_and_the_second_a_graph(monkeypatch):
     graphs, parameter = [], nn.Parameter(torch.ones(1))
     monkeypatch.setattr(CompiledUpdate, "backend", staticmethod(lambda graph, _: graphs.append(graph) or graph))
@@ -192,6 +205,22 @@ def test_the_first_update_makes_states_and_the_second_a_graph(monkeypatch):
         for result, number in ((1.5, 0), (1.0, 1), (0.5, 1)):
             assert step(torch.ones(1)).item() == result
             assert len(graphs) == number
+
+
+def test_other_compiled_functions_are_as_without_rlfast(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    policy, parameter = make_dqn(compile=True), nn.Parameter(torch.ones(1))
+    train("dqn", policy, transitions("dqn"), 3)
+    optim = torch.optim.SGD([parameter], lr=0.25)
+
+    @torch.compile(backend="eager")
+    def step(x):
+        optim.zero_grad()
+        (parameter * x).sum().backward()
+        optim.step()
+
+    step(torch.ones(1))
+    assert parameter.item() == 0.75
 
 
 def test_a_part_that_cannot_be_in_the_graph_is_an_error(monkeypatch):
@@ -232,14 +261,6 @@ def test_maps_of_actions_may_be_replaced(kind, net, space):
     Mapping(model=net(), **given)
     with pytest.raises(ValueError, match=r"^compile=True makes one graph .*, and Forwarding overrides"):
         Forwarding(model=net(), **given)
-
-
-def test_a_pytorch_that_cannot(monkeypatch):
-    monkeypatch.setattr(
-        "rlfast.utils.torch_private.graph_gradients.signature", lambda _: inspect.signature(lambda: None)
-    )
-    with pytest.raises(RuntimeError, match="needs a PyTorch that takes gradients within a graph"):
-        make_dqn(compile=True)
 
 
 def test_the_progress_bar_says_once_that_the_update_is_compiled(capsys, monkeypatch):

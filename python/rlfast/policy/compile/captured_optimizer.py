@@ -1,7 +1,8 @@
-"""Optimizer steps that torch.compile can put into the graph of a whole update.
+"""Optimizer steps that may be part of the graph of a whole update.
 
-torch.compile does not take ``optim.step()`` into a larger graph. The functions here do the same step on the same state
-with tensor operations only. An optimizer may alternate between both, and its ``state_dict`` stays the same.
+torch.compile does not take ``optim.step()`` into a larger graph, and a CUDA graph would keep its learning rate. The
+functions here do the same step on the same state with tensor operations only. An optimizer may alternate between both,
+and its ``state_dict`` has the same content.
 """
 
 import math
@@ -10,8 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
-from torch.optim.rmsprop import rmsprop
-from torch.optim.sgd import sgd
+from torch.optim.adam import adam
+
+from rlfast.utils.torch_private import fast_step
 
 Tensors = list[torch.Tensor]
 
@@ -33,10 +35,19 @@ class CapturedGroup(NamedTuple):
 def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
     """Do a step of Adam (Kingma and Ba, arXiv:1412.6980, algorithm 1) or AdamW (arXiv:1711.05101, algorithm 2).
 
-    PyTorch's own ``adam`` would compute the powers of the bias corrections for each vector of parameters anew.
+    On the CPU, PyTorch's own ``adam`` would compute the powers of the bias corrections for each vector of parameters
+    anew in a graph of torch.compile. On CUDA, and without torch.compile, it takes one kernel for many parameters.
     """
     options = group.options
     (beta1, beta2), decay = options["betas"], options["weight_decay"]
+    compiles = torch.compiler.is_compiling()
+    if params[0].is_cuda or not compiles:
+        names = ("weight_decay", "eps", "amsgrad", "maximize", "decoupled_weight_decay")
+        how = {"foreach": True, "capturable": True} if compiles else {"fused": True}
+        same = {**how, "beta1": beta1, "beta2": beta2, **{name: options[name] for name in names}}
+        largest = state.get("max_exp_avg_sq", [])
+        adam(params, grads, state["exp_avg"], state["exp_avg_sq"], largest, state["step"], lr=group.lr, **same)
+        return
     corrections: dict[Any, tuple[torch.Tensor, torch.Tensor]] = {}
     for i, (p, grad, step, like) in enumerate(zip(params, grads, state["step"], group.like, strict=True)):
         step.add_(1)
@@ -53,8 +64,7 @@ def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str
         mean.lerp_(slope, 1 - beta1)
         mean_sq.mul_(beta2).addcmul_(slope, slope, value=1 - beta2)
         if options["amsgrad"]:
-            largest = state["max_exp_avg_sq"][i]
-            mean_sq = largest.copy_(torch.maximum(largest, mean_sq))
+            mean_sq = state["max_exp_avg_sq"][i].copy_(torch.maximum(state["max_exp_avg_sq"][i], mean_sq))
         p.sub_(group.lr * correction1 * (mean / ((mean_sq * correction2).sqrt() + options["eps"])))
 
 
@@ -68,16 +78,36 @@ def _bias_correction(step: torch.Tensor, beta: float, dtype: torch.dtype) -> tor
 
 
 def _rmsprop(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
-    names = ("alpha", "eps", "weight_decay", "momentum", "centered", "maximize")
-    means, buffers = state.get("grad_avg", []), state.get("momentum_buffer", [])
-    options = {name: group.options[name] for name in names}
-    rmsprop(params, grads, state["square_avg"], means, buffers, state["step"], foreach=False, lr=group.lr, **options)
+    """Do a step of RMSprop as ``torch.optim.RMSprop`` does, whose function takes learning rates from the device."""
+    options = group.options
+    for i, (p, grad, square) in enumerate(zip(params, grads, state["square_avg"], strict=True)):
+        state["step"][i].add_(1)
+        slope = _slope(p, grad, options)
+        square.mul_(options["alpha"]).addcmul_(slope, slope, value=1 - options["alpha"])
+        var = square
+        if options["centered"]:
+            mean = state["grad_avg"][i].lerp_(slope, 1 - options["alpha"])
+            var = square - mean.square()
+        move = slope / (var.sqrt() + options["eps"])
+        if options["momentum"]:
+            move = state["momentum_buffer"][i].mul_(options["momentum"]).add_(move)
+        p.sub_(group.lr * move)
 
 
 def _sgd(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
-    buffers: list[torch.Tensor | None] = [*state.get("momentum_buffer", [None] * len(params))]
-    options = {name: group.options[name] for name in ("weight_decay", "momentum", "dampening", "nesterov", "maximize")}
-    sgd(params, grads, buffers, foreach=False, lr=group.lr, **options)
+    """Do a step of SGD as ``torch.optim.SGD`` does, whose function takes learning rates from the device."""
+    options, momentum = group.options, group.options["momentum"]
+    for i, (p, grad) in enumerate(zip(params, grads, strict=True)):
+        slope = _slope(p, grad, options)
+        if momentum:
+            buffer = state["momentum_buffer"][i].mul_(momentum).add_(slope, alpha=1 - options["dampening"])
+            slope = slope + momentum * buffer if options["nesterov"] else buffer
+        p.sub_(group.lr * slope)
+
+
+def _slope(p: torch.Tensor, grad: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+    slope = -grad if options["maximize"] else grad
+    return slope + options["weight_decay"] * p if options["weight_decay"] else slope
 
 
 _STEPS: dict[type[Optimizer], Callable[..., None]] = {Adam: _adam, AdamW: _adam, RMSprop: _rmsprop, SGD: _sgd}
@@ -93,12 +123,16 @@ class CapturedStep:
         self.step_of = _STEPS[type(optim)]
         self.groups = [_captured(optim, group) for group in optim.param_groups if _moved(optim, group)]
 
-    def refresh(self) -> None:
-        """Copy learning rates that a schedule has changed."""
+    def refresh(self) -> bool:
+        """Copy learning rates that a schedule has changed.
+
+        :return: whether this object still does the step of the optimizer; not if another option was changed.
+        """
         for group in self.groups:
             if group.options["lr"] != group.source["lr"]:
                 group.options["lr"] = float(group.source["lr"])
                 group.lr.fill_(group.options["lr"])
+        return all(_fixed(group.source) == _fixed(group.options) for group in self.groups)
 
     def descend(self, loss: torch.Tensor, max_grad_norm: float | None) -> None:
         """Do one gradient step, within a graph.
@@ -110,8 +144,7 @@ class CapturedStep:
         grads: Sequence[torch.Tensor] = torch.autograd.grad(loss, params)
         with torch.no_grad():
             if max_grad_norm:
-                norm = torch.stack([grad.norm() for grad in grads]).norm()
-                grads = [grad * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0) for grad in grads]
+                grads = _clipped(grads, max_grad_norm)
             start = 0
             for group in self.groups:
                 stop = start + len(group.params)
@@ -119,8 +152,24 @@ class CapturedStep:
                 start = stop
 
 
+def _fixed(options: dict[str, Any]) -> list[Any]:
+    """Return the options that are constants of a graph."""
+    return [value for name, value in options.items() if name not in ("params", "lr", "initial_lr")]
+
+
+def _clipped(grads: Sequence[torch.Tensor], max_norm: float) -> Sequence[torch.Tensor]:
+    if not torch.compiler.is_compiling():
+        fast_step.clip([*grads], max_norm)
+        return grads
+    norm = torch.stack([grad.norm() for grad in grads]).norm()
+    return [grad * (max_norm / (norm + 1e-6)).clamp(max=1.0) for grad in grads]
+
+
 def _captured(optim: Optimizer, group: dict[str, Any]) -> CapturedGroup:
     params = _moved(optim, group)
+    for p in params:
+        if isinstance(step := optim.state.get(p, {}).get("step"), torch.Tensor):
+            optim.state[p]["step"] = step.to(p.device)  # optimizers have it on the CPU, where a CUDA graph cannot count
     names = [name for name, value in optim.state.get(params[0], {}).items() if value is not None]
     state = {name: [optim.state[p][name] for p in params] for name in names}
     options = group | {"lr": float(group["lr"])}  # a schedule may change a tensor in place
@@ -153,8 +202,7 @@ def capture(optim: Optimizer) -> bool:
     :return: whether it has made a step, and so has its state.
     """
     captured: CapturedStep | None = getattr(optim, "captured", None)
-    if captured is not None:
-        captured.refresh()
+    if captured is not None and captured.refresh():
         return True
     if not any(_moved(optim, group) for group in optim.param_groups):
         return False

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from rlfast.data import Batch
+import numpy as np
+import torch
+
+from rlfast.data import Batch, to_torch
 
 
 def as_batch(obs: Any) -> Batch:
@@ -11,6 +14,16 @@ def as_batch(obs: Any) -> Batch:
     :param obs: observations, ``[B, ...]``.
     """
     return Batch(obs=obs, info=[None] * len(obs))
+
+
+def moved_once(obs: object, device: torch.device) -> Any:
+    """Return observations that many networks and minibatches take: an array as a tensor on their device, unless this is
+    the CPU; anything else as it is.
+
+    :param obs: observations.
+    :param device: the device of the networks.
+    """
+    return to_torch(obs, device=device) if device.type != "cpu" and isinstance(obs, np.ndarray) else obs
 
 
 def info_of(batch: Any) -> Any:

@@ -22,6 +22,7 @@ _KINDS = "biuf"
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))  # attributes of every module: parameters, hooks and the like
 _SKIPPED = _MODULE_ATTRIBUTES | {
     *("_rng", "_torch_rng", "lr_scheduler"),  # they have their own entries in the state
+    "_compiled",  # the graph of an update, which each policy makes for itself
     "agent_id",  # the weights of one agent may be loaded for another
     *("_lagged", "_initial_values", "_sampled", "_sampled_weight", "updating"),
 }

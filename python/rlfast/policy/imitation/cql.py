@@ -340,4 +340,5 @@ def _repeated(rows: Any, repeats: int) -> Any:
 
     :param rows: a tensor, or a ``Batch`` of tensors, ``[B, ...]``.
     """
-    return rows[torch.arange(len(rows)).repeat_interleave(repeats)]
+    device = rows.device if isinstance(rows, torch.Tensor) else None
+    return rows[torch.arange(len(rows), device=device).repeat_interleave(repeats)]

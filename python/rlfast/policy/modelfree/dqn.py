@@ -38,8 +38,8 @@ class DQNPolicy(QLearner):
     :param clip_loss_grad: whether to use Huber's function, whose gradient is at most 1, instead of the square. Default:
         False.
     :param compile: whether targets, loss, gradients and step are compiled into one graph, which is about twice as fast,
-        after some ten seconds of compilation. It needs observations that are arrays, a network without recurrence, and
-        Adam, AdamW, RMSprop or SGD. Default: False.
+        after some ten seconds of compilation, and on CUDA recorded as a CUDA graph. It needs observations that are
+        arrays, a network without recurrence, Adam, AdamW, RMSprop or SGD and, on the CPU, PyTorch 2.11. Default: False.
     :param options: of :class:`~rlfast.policy.q_learner.QLearner`.
     :raises ValueError: for a value out of range, or an update that cannot be compiled.
 

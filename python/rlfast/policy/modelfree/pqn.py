@@ -14,6 +14,7 @@ from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional.losses import max_value, squared_loss, td_error
 from rlfast.policy.base import LearnsFrom, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.batches import moved_once
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, rows_of, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
@@ -113,6 +114,7 @@ class PQNPolicy(QLearner):
         check_indices(batch, indices)
         rollout: Any = batch
         add_stored_state(rollout, buffer, indices)
+        rollout.obs = moved_once(batch.obs, self._device)
         state_next = stored_state(batch, buffer, indices, after=self.state_after)
         values = next_values_of(buffer, indices)
         unknown = np.flatnonzero(np.isnan(values))

@@ -17,8 +17,8 @@ def shared_features() -> Iterator[None]:
 
     Heads with the same ``preprocess_net`` that are called with the same observation object, and without a hidden state,
     use the same features. So an actor and a critic on one network need one forward and one backward pass through it.
-    The parameters of the network must not change within the context. In a graph of torch.compile it has no effect, as
-    the compiler removes repeated computations itself.
+    The parameters of the network must not change within the context. A graph of torch.compile does not see it; see
+    :func:`sharing_features`.
 
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.discrete import Actor, Critic
@@ -37,6 +37,32 @@ def shared_features() -> Iterator[None]:
         yield
     finally:
         _known.set(before)
+
+
+class _Traced:
+    """What a graph that is being compiled has computed so far: networks, observations and features; None if it does not
+    share features. No two graphs are compiled at the same time.
+    """
+
+    found: list[tuple[nn.Module, object, Any]] | None = None
+
+
+_traced = _Traced()
+
+
+def sharing_features(compute: Callable[[], Any]) -> Any:
+    """Return ``compute()``, for which a graph that is being compiled shares features; elsewhere it has no effect.
+
+    The compiler removes repeated computations itself, but not the backward passes through them.
+
+    :param compute: what is computed; it changes parameters last.
+    """
+    if not torch.compiler.is_compiling():
+        return compute()
+    _traced.found = []
+    result = compute()
+    _traced.found = None
+    return result
 
 
 @contextmanager
@@ -70,10 +96,23 @@ def features_of(net: nn.Module, obs: object, state: object) -> tuple[torch.Tenso
 
 def computed_once(net: nn.Module, obs: object, compute: Callable[[], Any]) -> Any:
     """Return ``compute()``, what ``net`` makes of ``obs``; within :func:`shared_features`, the first such result."""
-    known = None if torch.compiler.is_compiling() else _known.get()
+    if torch.compiler.is_compiling():
+        return _traced_once(net, obs, compute)
+    known = _known.get()
     if known is None:
         return compute()
     key = id(net), id(obs)
     if key not in known:
         known[key] = obs, compute()  # the observations are kept alive so that no other object gets their id
     return known[key][1]
+
+
+def _traced_once(net: nn.Module, obs: object, compute: Callable[[], Any]) -> Any:
+    if _traced.found is None:
+        return compute()
+    for known_net, known_obs, features in _traced.found:
+        if known_net is net and known_obs is obs:
+            return features
+    features = compute()
+    _traced.found.append((net, obs, features))
+    return features

@@ -4,21 +4,42 @@ They buy half of the time of small updates. ``compile=False``, the default, does
 ``tests/policy/compile/test_compiled_update.py`` compares both.
 """
 
-from inspect import signature
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.utils.torch_private.graph_gradients"):
-    import torch
+    import torch  # noqa: F401
 
 
-def allow_gradients_in_graphs() -> None:
-    """Let graphs contain ``torch.autograd.grad``.
-
-    :raises RuntimeError: this version of PyTorch cannot do that.
-    """
+def has_gradients_in_graphs() -> bool:
+    """Return whether this version of PyTorch can put ``torch.autograd.grad`` into a graph, as 2.11 and later can."""
     from torch._dynamo import config  # it takes seconds to import
 
-    if not (hasattr(config, "trace_autograd_ops") and "isolate_recompiles" in signature(torch.compile).parameters):
-        raise RuntimeError(f"compile=True needs a PyTorch that takes gradients within a graph, got {torch.__version__}")
-    config.trace_autograd_ops = True
+    return hasattr(config, "trace_autograd_ops")
+
+
+@contextmanager
+def gradients_in_graphs() -> Iterator[None]:
+    """Let graphs that are compiled meanwhile contain ``torch.autograd.grad``.
+
+    Elsewhere the setting stays as it was: with it, ``loss.backward()`` in the compiled functions of others would leave
+    no gradients for their optimizers.
+
+    :return: the context.
+    """
+    from torch._dynamo import config
+
+    before, config.trace_autograd_ops = config.trace_autograd_ops, True
+    try:
+        yield
+    finally:
+        config.trace_autograd_ops = before
+
+
+def compiler_error() -> type[Exception]:
+    """Return the class of the errors of ``torch.compile``."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    return TorchDynamoException
