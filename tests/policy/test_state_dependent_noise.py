@@ -103,12 +103,14 @@ class TestActing:
 
     def test_a_roll_out_begins_with_new_noise(self):
         policy = make("ppo")
-        collector = collector_of(policy, 9)
-        collector.collect(n_step=3)
-        policy.update(0, collector.buffer, batch_size=3, repeat=1)
-        collector.collect(n_step=3)
-        (before, after) = numbers_of(collector)[0][:3], numbers_of(collector)[0][3:]
-        assert (before, {*after}) == ([0] * 3, {1})
+        collector, matrices = collector_of(policy, 20), []
+        for learns in (False, False, True):
+            if learns:
+                policy.update(0, collector.buffer, batch_size=3, repeat=1)
+            collector.collect(n_step=3)
+            matrices.append(collector._episodes.hidden["exploration"]["matrix"])
+        assert torch.equal(matrices[1], matrices[0])
+        assert not torch.equal(matrices[2], matrices[1])
 
     @pytest.mark.parametrize("name", ["ppo", "sac"])
     def test_actions_are_means_plus_the_linear_noise(self, name):
