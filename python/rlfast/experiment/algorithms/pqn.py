@@ -80,7 +80,6 @@ PRESETS: Presets = {
         "channels": (16, 32, 32),
         "hidden_sizes": (256,),
         "dtype": "bfloat16",
-        "threads": 2,
         "optimizer": "adam",
         "learning_rate": 5e-4,
         "adam_eps": 1e-5,
