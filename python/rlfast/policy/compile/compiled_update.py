@@ -1,5 +1,4 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
@@ -85,8 +84,11 @@ class CompiledUpdate:
     def _compiled(self, *args: Any) -> Any:
         """Do the compiled update, which may have to be compiled for other arguments."""
         if self._is_compiled:
-            with suppress(compiler_error()):
+            try:
                 return self._graph(*args)
+            except Exception as error:
+                if not isinstance(error, compiler_error()):
+                    raise
         with progress_note("compiling the update"), gradients_in_graphs():
             result = self._graph(*args)
         self._is_compiled = True
