@@ -30,6 +30,8 @@ class CapturedGroup(NamedTuple):
     """The group of the optimizer."""
     like: list[int]
     """For each parameter, the place of the first one that has made as many steps."""
+    fixed: dict[str, Any]
+    """The options that are constants of a graph."""
 
 
 def _adam(group: CapturedGroup, params: Tensors, grads: Tensors, state: dict[str, Tensors]) -> None:
@@ -132,7 +134,7 @@ class CapturedStep:
             if group.options["lr"] != group.source["lr"]:
                 group.options["lr"] = float(group.source["lr"])
                 group.lr.fill_(group.options["lr"])
-        return all(_fixed(group.source) == _fixed(group.options) for group in self.groups)
+        return all([group.fixed.items() <= group.source.items() for group in self.groups])  # noqa: C419 (quicker)
 
     def descend(self, loss: torch.Tensor, max_grad_norm: float | None) -> None:
         """Do one gradient step, within a graph.
@@ -150,11 +152,6 @@ class CapturedStep:
                 stop = start + len(group.params)
                 self.step_of(group, group.params, [*grads[start:stop]], group.state)
                 start = stop
-
-
-def _fixed(options: dict[str, Any]) -> list[Any]:
-    """Return the options that are constants of a graph."""
-    return [value for name, value in options.items() if name not in ("params", "lr", "initial_lr")]
 
 
 def _clipped(grads: Sequence[torch.Tensor], max_norm: float) -> Sequence[torch.Tensor]:
@@ -175,7 +172,9 @@ def _captured(optim: Optimizer, group: dict[str, Any]) -> CapturedGroup:
     options = group | {"lr": float(group["lr"])}  # a schedule may change a tensor in place
     counts = [float(step) for step in state.get("step", [])]
     like = [counts.index(count) for count in counts]
-    return CapturedGroup(params, state, torch.tensor(options["lr"], device=params[0].device), options, group, like)
+    lr = torch.tensor(options["lr"], device=params[0].device)
+    fixed = {name: value for name, value in group.items() if name not in ("params", "lr", "initial_lr")}
+    return CapturedGroup(params, state, lr, options, group, like, fixed)
 
 
 def _moved(optim: Optimizer, group: dict[str, Any]) -> Tensors:

@@ -1,5 +1,4 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
@@ -85,8 +84,11 @@ class CompiledUpdate:
     def _compiled(self, *args: Any) -> Any:
         """Do the compiled update, which may have to be compiled for other arguments."""
         if self._is_compiled:
-            with suppress(compiler_error()):
+            try:
                 return self._graph(*args)
+            except Exception as error:
+                if not isinstance(error, compiler_error()):
+                    raise
         with progress_note("compiling the update"), gradients_in_graphs():
             result = self._graph(*args)
         self._is_compiled = True
@@ -157,10 +159,9 @@ def pass_options(backend: str, devices: Collection[str] = ()) -> dict[str, Any]:
     """
     if backend != "inductor":
         return {}
-    # the last one fails in PyTorch 2.11 where one kernel of CUDA steps several parameters
-    options: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False, "loop_ordering_after_fusion": False}
-    if "cuda" in devices:
-        options["layout_optimization"] = False
+    options: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False}
+    if "cuda" in devices:  # the second one fails in PyTorch 2.11 where one kernel steps several parameters
+        options |= {"layout_optimization": False, "loop_ordering_after_fusion": False}
     if products.is_quicker():
         from rlfast.utils.torch_private.graph_products import QuickProducts  # it takes a second to import
 
