@@ -103,6 +103,12 @@ def turned(net, x):
     return net.out(net.each(x.transpose(1, 2)).flatten(1)[:, 1:])
 
 
+def with_time(net, x):
+    with torch.no_grad():
+        time = torch.zeros(len(x), 1)
+    return net.first(torch.cat([torch.tensor(x), time, torch.ones_like(x[:, :1]) * torch.tensor([0.5])], dim=1))
+
+
 def halves(*sizes: int) -> nn.Module:
     return nn.ModuleList([Linear(*sizes), Linear(*sizes)])
 
@@ -189,6 +195,7 @@ TAKEN = {
     "sets of vectors": (lambda: Own(sets, each=Linear(3, 8), out=Linear(8, 2)), (5, 3)),
     "several heads": (lambda: Own(stacked, heads=halves(4, 3)), (4,)),
     "arithmetic": (lambda: Own(powers, first=Linear(4, 16), out=Linear(16, 2)), (4,)),
+    "constants made in forward": (lambda: Own(with_time, first=Linear(6, 2)), (4,)),
     "other axes": (lambda: Own(turned, each=Linear(2, 4), out=Linear(11, 2)), (2, 3)),
     "views of other shapes": (
         lambda: Own(lambda net, x: net.mlp(x).squeeze(1), mlp=nn.Sequential(mlp(4, 8, 2), nn.Unflatten(1, (1, 2)))),
@@ -253,6 +260,16 @@ TORCH = {
         lambda: Own(lambda net, x: net.first(torch.from_numpy(x.numpy() * 2)), first=Linear(4, 2)),
         (4,),
         "calls torch.Tensor.numpy",
+    ),
+    "makes a tensor by a constructor": (
+        lambda: Own(lambda net, x: net.first(torch.FloatTensor(x.shape).fill_(1.0) + x), first=Linear(4, 2)),
+        (4,),
+        "calls torch.Tensor.fill_",
+    ),
+    "makes one by another": (
+        lambda: Own(lambda net, x: net.first(torch.Tensor([1.0, 2.0, 3.0, 4.0]) + x), first=Linear(4, 2)),
+        (4,),
+        "in another way than by functions of torch",
     ),
     "wants other observations": (lambda: User(Linear(5, 2)), (4,), "raised RuntimeError"),
     "no layer": (lambda: Own(lambda net, x: torch.tanh(x)), (4,), "no linear layer"),

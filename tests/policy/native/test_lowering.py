@@ -14,6 +14,7 @@ from torch import nn
 from policy.native.networks import TAKEN, TORCH, User
 from rlfast._core import Network
 from rlfast.policy.native.lowering import Lowered, lowered_network
+from rlfast.policy.native.tracing import called
 from rlfast.utils.net import discrete
 from rlfast.utils.net.common import Net
 from rlfast.utils.runtime.native import NotNativeError
@@ -180,7 +181,7 @@ def test_networks_of_users_are_computed_in_rust(make, shape):
     obs = np.random.default_rng(2).normal(size=(21, *shape)).astype(np.float32)
     for _ in range(2):
         with torch.no_grad():
-            wanted = module(torch.from_numpy(obs))[0]
+            wanted = called(module, torch.from_numpy(obs))[0]
         for found, one in zip(outputs_of(module, obs), wanted if isinstance(wanted, tuple) else [wanted], strict=True):
             same = one.reshape(len(obs), -1).numpy()
             assert (abs(found - same) <= 3e-6 * max(abs(same).max(), 1)).all()
@@ -195,7 +196,7 @@ def test_changed_weights_are_seen_at_once(make, shape):
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-        wanted = module(obs)[0]
+        wanted = called(module, obs)[0]
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     for found, one in zip(network.forward(obs.numpy(), slots), wanted, strict=True):
         np.testing.assert_allclose(found, one.reshape(5, -1), rtol=1e-5, atol=1e-5)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from rlfast._core import Network
 from rlfast.policy.native.operations import OPERATIONS
-from rlfast.policy.native.tracing import trace
+from rlfast.policy.native.tracing import called, trace
 from rlfast.policy.native.values import Node, Program
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import registrations
@@ -83,9 +83,12 @@ class Lowered:
         if not self._examples[0].numel():
             raise NotNativeError("observations are empty")
         traced = trace(module, self._examples[0], OPERATIONS)
-        self._program = Program(traced.obs)
+        self._program = Program(traced.obs, tensors_of(self.modules))
         for call in traced.calls:
-            OPERATIONS[call.name](self._program, call)
+            try:
+                OPERATIONS[call.name](self._program, call)
+            except (TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
+                raise NotNativeError(f"a call of torch's {call.name} was not understood: {error!r:.200}") from error
         self.outputs = [self._program.rows(output) for output in traced.outputs]
         """The slots of the outputs."""
         self.shapes = [tuple(output.shape[1:]) for output in traced.outputs]
@@ -137,8 +140,7 @@ class Lowered:
     def _compare(self, network: Network, slots: list[int]) -> None:
         """Compare the outputs of a network of the engine with those of the module."""
         for obs in self._examples:
-            with torch.no_grad():
-                output, _ = self._module(obs)
+            output, _ = called(self._module, obs)
             outputs = output if isinstance(output, tuple | list) else (output,)
             for wanted, found in zip(outputs, network.forward(obs.numpy(), slots), strict=True):
                 wanted_BN = wanted.reshape(len(obs), -1).numpy()
@@ -148,6 +150,18 @@ class Lowered:
                         f"{type(self._module).__name__} computes other numbers than the operations that it calls: "
                         "its forward depends on the batch size, or on what it did before"
                     )
+
+
+def tensors_of(modules: Sequence[nn.Module]) -> list[Tensor]:
+    """Return the parameters and buffers of modules, and other attributes of them that are tensors.
+
+    :param modules: the modules.
+    """
+    found: list[Tensor] = []
+    for module in modules:
+        found += [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        found += [value for value in vars(module).values() if isinstance(value, Tensor)]
+    return found
 
 
 def _engine(inputs: int, nodes: list[Node]) -> Network:

@@ -54,14 +54,23 @@ def arguments(call: Call, *names: str, **defaults: Any) -> list[Any]:
 @operation(
     "shape", "size", "dim", "ndim", "numel", "nelement", "dtype", "device", "layout", "is_cuda", "is_contiguous",
     "is_floating_point", "requires_grad", "__len__", "stride", "is_tensor", "get_default_dtype", "is_sparse",
+    "_set_grad_enabled",  # of torch.no_grad()
 )  # fmt: skip
 def _fact(program: Program, call: Call) -> None:
     """Facts about tensors, which do not depend on their numbers."""
 
 
-@operation("zeros", "ones", "full", "tensor", "arange", "linspace", "zeros_like", "ones_like", "full_like", "eye")
+@operation("zeros", "ones", "full", "arange", "linspace", "zeros_like", "ones_like", "full_like", "eye")
 def _made(program: Program, call: Call) -> None:
-    """Tensors made of numbers of Python: constants."""
+    """Tensors made of numbers of Python: constants, which may have a row for each observation."""
+    made: Tensor = call.result
+    if any(isinstance(argument, Tensor) for argument in call.args[1:]):
+        raise NotNativeError(f"the network calls {call.name} with a tensor")
+    places = torch.arange(made.numel()).view(made.shape)
+    if made.dim() and len(made) == program.batch and (made == made[:1]).all():
+        places = places[:1].expand(made.shape)
+    if made.dtype == torch.float32:
+        program.set(made, Value(places, batched=False, tensor=made))
 
 
 @operation(
@@ -79,11 +88,13 @@ def _move(program: Program, call: Call) -> None:
     program.moved(call.result, lambda places: call.function(places, *others, **call.kwargs), moved)
 
 
-@operation("to", "float", "type", "type_as", "as_tensor", "cpu", "double", "half", "bfloat16")
+@operation("to", "float", "type", "type_as", "as_tensor", "tensor", "cpu", "double", "half", "bfloat16")
 def _convert(program: Program, call: Call) -> None:
     """Conversions, which change nothing: results of other dtypes are refused."""
     if isinstance(call.args[0], Tensor):
         program.moved(call.result, lambda places: places, call.args[0])
+    else:
+        _made(program, call)
 
 
 @operation("cat", "concat", "concatenate", "stack", "hstack", "vstack")

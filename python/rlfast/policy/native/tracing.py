@@ -6,6 +6,7 @@ milliseconds, so that it pays in runs of a few seconds, and it runs before the f
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -57,6 +58,18 @@ class _Recorder(TorchFunctionMode):
         return result
 
 
+def called(module: nn.Module, obs: Tensor) -> tuple[Any, Any]:
+    """Return what a network computes, without gradients and warnings.
+
+    :param module: the network.
+    :param obs: observations, ``[B, ...]``.
+    """
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of torch.tensor(obs), which is right for arrays
+        output, state = module(obs)
+    return output, state
+
+
 def trace(module: nn.Module, obs: Tensor, known: Mapping[str, object]) -> Trace:
     """Record what a network computes.
 
@@ -68,8 +81,8 @@ def trace(module: nn.Module, obs: Tensor, known: Mapping[str, object]) -> Trace:
     recorder = _Recorder(known)
     name = type(module).__name__
     try:
-        with torch.no_grad(), recorder:
-            output, state = module(obs)
+        with recorder:
+            output, state = called(module, obs)
     except NotNativeError:
         raise
     except Exception as error:

@@ -57,9 +57,10 @@ class Program:
     """The nodes that compute what was traced.
 
     :param obs: the traced observations, ``[B, ...]``.
+    :param constants: the tensors of the network, which are the same for all observations.
     """
 
-    def __init__(self, obs: Tensor) -> None:
+    def __init__(self, obs: Tensor, constants: Sequence[Tensor] = ()) -> None:
         self.batch = len(obs)
         self.inputs = obs[0].numel()
         self.nodes: list[Node] = []
@@ -68,6 +69,7 @@ class Program:
         self._widths: list[int] = [self.inputs]
         self._values = {id(obs): self.whole(0, tuple(obs.shape[1:]))}
         self._alive: list[Any] = [obs]
+        self._constants = {id(tensor) for tensor in constants}
         self._slots: dict[int, int] = {}
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -76,9 +78,12 @@ class Program:
         """Return where the numbers of a tensor are: of a traced one, or of a parameter, a buffer or another constant.
 
         :param tensor: the tensor.
+        :raises NotNativeError: it is none of them, so that it may depend on the observations.
         """
         known = self._values.get(id(tensor))
         if known is None:
+            if id(tensor) not in self._constants:
+                raise NotNativeError("the network makes a tensor in another way than by functions of torch")
             places = torch.arange(tensor.numel()).view(tensor.shape)
             known = self._values[id(tensor)] = Value(places, batched=False, tensor=tensor)
             self._alive.append(tensor)
