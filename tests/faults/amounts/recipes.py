@@ -201,6 +201,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
     "Replay": native,
     "SegmentTree": lambda: _tree(),
+    "StateDependentNoise": lambda: continuous.StateDependentNoise(3, 2),
     "Slab": slab,
 }
 
@@ -530,6 +531,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         _prepared() | {"target_q_fn": lambda buffer, indices: torch.zeros(len(indices), 1)}
     ),
     "rlfast.policy.BasePolicy.draw_normal": lambda: {"dtype": torch.float32, "device": "cpu"},
+    "rlfast.policy.BasePolicy.native_chooser": lambda: {"shape": (4,)},
     "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
     "rlfast.policy.BasePolicy.update": lambda: {"buffer": cart_pole()},
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
@@ -560,6 +562,15 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "sample_size": 3,
     },
     "rlfast.utils.net.discrete.NoisyLinear.__init__": lambda: {"in_features": 3, "out_features": 2},
+    "rlfast.utils.net.atari.PixelConv2d.__init__": lambda: {
+        "in_channels": 1,
+        "out_channels": 2,
+        "kernel_size": 4,
+        "stride": 2,
+    },
+    "rlfast.utils.net.atari.pixel_blocks": lambda: {"images": torch.zeros(2, 1, 4, 4), "size": 2},
+    "rlfast.utils.net.continuous.StateDependentNoise.__init__": lambda: {"features": 3, "actions": 2},
+    "rlfast.utils.net.continuous.StateDependentNoise.next_state": lambda: {"state": None, "rows": 2, "stream": None},
     "rlfast.utils.net.discrete.IntrinsicCuriosityModule.__init__": lambda: {
         "feature_net": torch.nn.Linear(4, 8),
         "feature_dim": 8,
