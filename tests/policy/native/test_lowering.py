@@ -2,6 +2,7 @@
 
 import logging
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -300,3 +301,34 @@ def test_a_refusal_is_logged_once(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "User acts by torch: the network calls torch.lstm, which is not among the known operations"
     ]
+
+
+def test_a_compiled_module_is_not_compiled_for_random_observations():
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    module = User(torch.compile(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), backend=backend), nn.Linear(8, 2))
+    with pytest.raises(NotNativeError, match=r"a result of torch\.compile"):
+        compiled(module)
+    assert graphs == []
+
+
+def test_a_scripted_module_is_left_to_torch():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scripts are deprecated
+        scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 8), nn.ReLU()))
+    with pytest.raises(NotNativeError, match="in another way than by functions of torch"):
+        compiled(User(scripted, nn.Linear(8, 2)))
+
+
+def test_networks_without_outputs_are_refused():
+    with pytest.raises(NotNativeError, match="a tensor without numbers"):
+        compiled(User(nn.Linear(4, 2), Nothing()))
+
+
+class Nothing(nn.Module):
+    def forward(self, x):
+        return x[:, :0]

@@ -73,6 +73,8 @@ class Lowered:
                 owner.named_parameters(recurse=False), owner.named_buffers(recurse=False)
             )
         }
+        if any(type(part).__module__.startswith("torch._dynamo") for part in self.modules):
+            raise NotNativeError("it contains a result of torch.compile")
         for owner, name in self._owners.values():
             tensor = getattr(owner, name)
             if tensor.is_floating_point() and (tensor.dtype != torch.float32 or tensor.device.type != "cpu"):
@@ -144,8 +146,7 @@ class Lowered:
             outputs = output if isinstance(output, tuple | list) else (output,)
             for wanted, found in zip(outputs, network.forward(obs.numpy(), slots), strict=True):
                 wanted_BN = wanted.reshape(len(obs), -1).numpy()
-                scale = max(float(abs(wanted_BN).max()), 1.0)
-                if not (abs(found - wanted_BN) <= TOLERANCE * scale).all():
+                if not (abs(found - wanted_BN) <= TOLERANCE * abs(wanted_BN).max(initial=1.0)).all():
                     raise NotNativeError(
                         f"{type(self._module).__name__} computes other numbers than the operations that it calls: "
                         "its forward depends on the batch size, or on what it did before"

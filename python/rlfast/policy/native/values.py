@@ -175,6 +175,8 @@ class Program:
         slot, places = self._slot(value), value.places.expand(tuple(shape))
         if not shape or shape[0] != self.batch:
             raise NotNativeError(f"the network returns {list(shape)} numbers for {self.batch} observations")
+        if not places.numel():
+            raise NotNativeError("the network computes a tensor without numbers")
         of_rows = places.reshape(self.batch, -1)
         if value.batched:
             of_rows = of_rows - self._widths[slot] * torch.arange(self.batch).unsqueeze(1)
