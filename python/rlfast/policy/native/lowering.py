@@ -23,7 +23,7 @@ from rlfast.policy.native.operations import OPERATIONS
 from rlfast.policy.native.tracing import called, trace
 from rlfast.policy.native.values import Node, Program
 from rlfast.utils.runtime.native import NotNativeError
-from rlfast.utils.torch_private.changes import registrations
+from rlfast.utils.torch_private.changes import is_compiled, registrations
 
 _logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Lowered:
                 owner.named_parameters(recurse=False), owner.named_buffers(recurse=False)
             )
         }
-        if any(type(part).__module__.startswith("torch._dynamo") for part in self.modules):
+        if any(is_compiled(part) for part in self.modules):
             raise NotNativeError("it contains a result of torch.compile")
         for owner, name in self._owners.values():
             tensor = getattr(owner, name)

@@ -44,6 +44,17 @@ def registrations() -> int:
     return _registrations
 
 
+def is_compiled(module: nn.Module) -> bool:
+    """Return whether a module is a result of ``torch.compile``.
+
+    :param module: the module.
+
+    >>> is_compiled(nn.Linear(1, 1))
+    False
+    """
+    return type(module).__module__.startswith("torch._dynamo")
+
+
 class ModuleVersion:
     """The state of modules that a computation from their structure rests on. Values of parameters are no part of it.
 
