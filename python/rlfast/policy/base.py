@@ -330,9 +330,9 @@ class BasePolicy(nn.Module, ABC):
 
     def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
         """Make what chooses actions in Rust; a policy defines it to say what its network and its choice are."""
-        return self._no_chooser()
+        return self._no_chooser(shape)
 
-    def _no_chooser(self, shape: tuple[int, ...] = ()) -> Chooser:
+    def _no_chooser(self, shape: tuple[int, ...]) -> Chooser:
         raise NotNativeError(f"{type(self).__name__} does not act in Rust: it chooses actions by a method of its own")
 
     def native_exploration(self) -> tuple[float, int, Any] | None:

@@ -85,7 +85,7 @@ class Lowered:
         if not self._examples[0].numel():
             raise NotNativeError("observations are empty")
         traced = trace(module, self._examples[0], OPERATIONS)
-        self._program = Program(traced.obs, tensors_of(self.modules))
+        self._program = Program(self._examples[0], tensors_of(self.modules))
         for call in traced.calls:
             try:
                 OPERATIONS[call.name](self._program, call)

@@ -14,6 +14,7 @@ from torch import Tensor
 from rlfast.policy.native.tracing import Call
 from rlfast.policy.native.values import Program, Value, is_identity
 from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.torch_private.changes import GRADIENT_MODE
 
 Operation: TypeAlias = Callable[[Program, Call], None]
 OPERATIONS: dict[str, Operation] = {}
@@ -54,7 +55,7 @@ def arguments(call: Call, *names: str, **defaults: Any) -> list[Any]:
 @operation(
     "shape", "size", "dim", "ndim", "numel", "nelement", "dtype", "device", "layout", "is_cuda", "is_contiguous",
     "is_floating_point", "requires_grad", "__len__", "stride", "is_tensor", "get_default_dtype", "is_sparse",
-    "_set_grad_enabled",  # of torch.no_grad()
+    GRADIENT_MODE,
 )  # fmt: skip
 def _fact(program: Program, call: Call) -> None:
     """Facts about tensors, which do not depend on their numbers."""
@@ -113,8 +114,8 @@ def _function(name: str, *torch_names: str, **numbers: float) -> None:
 
     @operation(*torch_names)
     def add(program: Program, call: Call) -> None:
-        x, *given = arguments(call, "input", **({"inplace": False} if name == "relu" else {}), **numbers)
-        program.elementwise(call.result, name, [x], *map(float, given[len(given) - len(numbers) :]))
+        x, *given, _ = arguments(call, "input", **numbers, inplace=False)
+        program.elementwise(call.result, name, [x], *map(float, given))
 
 
 _function("tanh", "tanh")
@@ -126,25 +127,10 @@ _function("square", "square")
 _function("abs", "abs", "absolute")
 _function("reciprocal", "reciprocal")
 _function("relu", "relu", "relu_")
+_function("silu", "silu")
+_function("leaky_relu", "leaky_relu", negative_slope=0.01)
+_function("elu", "elu", alpha=1.0)
 _function("softplus", "softplus", beta=1.0, threshold=20.0)
-
-
-@operation("leaky_relu")
-def _leaky_relu(program: Program, call: Call) -> None:
-    x, slope, _ = arguments(call, "input", negative_slope=0.01, inplace=False)
-    program.elementwise(call.result, "leaky_relu", [x], float(slope))
-
-
-@operation("elu")
-def _elu(program: Program, call: Call) -> None:
-    x, alpha, _ = arguments(call, "input", alpha=1.0, inplace=False)
-    program.elementwise(call.result, "elu", [x], float(alpha))
-
-
-@operation("silu")
-def _silu(program: Program, call: Call) -> None:
-    x, _ = arguments(call, "input", inplace=False)
-    program.elementwise(call.result, "silu", [x])
 
 
 @operation("gelu")

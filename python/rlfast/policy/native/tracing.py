@@ -31,8 +31,6 @@ class Call(NamedTuple):
 class Trace(NamedTuple):
     """What a network computed from a batch of observations."""
 
-    obs: Tensor
-    """The observations, ``[B, ...]``."""
     calls: list[Call]
     outputs: tuple[Tensor, ...]
     """Its outputs without the hidden state."""
@@ -92,4 +90,4 @@ def trace(module: nn.Module, obs: Tensor, known: Mapping[str, object]) -> Trace:
     outputs = output if isinstance(output, tuple | list) else (output,)
     if not all(isinstance(output, Tensor) for output in outputs):
         raise NotNativeError(f"{name} returns other outputs than tensors")
-    return Trace(obs, recorder.calls, tuple(outputs))
+    return Trace(recorder.calls, tuple(outputs))

@@ -15,6 +15,9 @@ with needed_by("rlfast.utils.torch_private.changes"):
     from torch import nn
     from torch.nn.modules import module as torch_module
 
+GRADIENT_MODE = torch._C._set_grad_enabled.__name__  # noqa: SLF001
+"""The name of what ``torch.no_grad()`` calls, as modes of torch functions see it."""
+
 _registrations = 0
 
 
