@@ -53,6 +53,7 @@ def section(groups: Groups) -> str:
     labels = labels_of([*groups])
     seeds = {spans([run.config.seed for run in group]) for group in groups.values()}
     of = f"seeds {seeds.pop()}" if len(seeds) == 1 else "the seeds listed below"
+    of = of.replace("seeds ", "seed ") if of.removeprefix("seeds ").isdigit() else of
     meaning = f"Mean returns on MuJoCo's tasks over {of}: of last tests, and in brackets of each run's best test."
     picture = f"![Interquartile mean of tests on MuJoCo's tasks over environment steps, with 95 % intervals]({PICTURE})"
     parts = [meaning, overview(groups), picture, "## MuJoCo, row by row"]
