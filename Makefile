@@ -23,7 +23,7 @@ requirements := import tomllib; project = tomllib.load(open('pyproject.toml', 'r
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs results wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long fuzz mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs results wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -157,6 +157,9 @@ learning: build env    ## agents reach their thresholds (long)
 long: build env        ## a million fuzzed operations, crash tests (long)
 	$(run) pytest -m long --timeout 0 $(PYTEST_ARGS)
 	cargo test --release -p rlfast-core -p rlfast-data --locked $(CARGO_ARGS) -- --ignored
+
+fuzz: build env        ## the property tests, with new random examples each time
+	$(run) pytest -m hypothesis --hypothesis-profile random -n 2 --dist worksteal $(PYTEST_ARGS)
 
 fmt: env                ## format and fix what can be fixed
 	cargo fmt --all

@@ -1,5 +1,6 @@
 """Networks of torch as programs of the engine, against torch."""
 
+import functools
 import logging
 import re
 import warnings
@@ -137,9 +138,14 @@ class Branch(nn.Module):
 
 @st.composite
 def layers_of(draw, size: int, depth: int) -> nn.Module:
-    """Layers from ``size`` numbers to as many."""
+    """Layers from ``size`` numbers to as many. The norms have a large ``eps``: with the usual one they turn the
+    rounding of nearly equal numbers, as a softmax gives, into 300 times as much, in torch as well."""
     activations = [nn.ReLU, nn.Tanh, nn.SiLU, nn.GELU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Softplus, nn.Hardtanh]
-    norms = [nn.LayerNorm, nn.RMSNorm, nn.BatchNorm1d, lambda size: nn.Softmax(-1), lambda size: nn.Identity()]
+    norms = [
+        *(functools.partial(norm, eps=0.01) for norm in (nn.LayerNorm, nn.RMSNorm, nn.BatchNorm1d)),
+        lambda size: nn.Softmax(-1),
+        lambda size: nn.Identity(),
+    ]
     made: list[nn.Module] = []
     for _ in range(draw(st.integers(1, 3))):
         kinds = ["linear", "activation", "norm", *(["branch"] if depth else [])]
