@@ -183,7 +183,7 @@ def test_each_setting_is_in_one_group():
     named = [name for names in GROUPS.values() for name in names]
     assert len({*named}) == len(named)
     known = {field.name for algorithm in ALGORITHMS.values() for field in fields(algorithm.config)}
-    assert {*named} - known == {"seeds", "jobs"}
+    assert {*named} - known == {"config", "seeds", "jobs"}
 
 
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS])
@@ -398,3 +398,54 @@ def test_settings_without_effect_are_told_in_one_line(run_dir, capsys):
     assert capsys.readouterr().err == "rlfast: without effect: --schedule-factor (no schedule is exponential)\n"
     assert main(["train", "--resume", str(run_dir), "--max-steps", "80", "--no-progress"]) == 0
     assert capsys.readouterr().err == ""  # told once
+
+
+FILES = {
+    "best.json": '{"algorithm": "dqn", "env": "CartPole-v1", "hidden_sizes": [16, 8], "lr": 0.01, "--eval-envs": 2}',
+    "some.toml": "hidden-sizes = [16, 8]\nlearning_rate = 0.01\n",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), FILES.items(), ids=FILES)
+def test_settings_come_from_a_file(name, text, tmp_path):
+    (tmp_path / name).write_text(text.replace('"lr"', '"learning-rate"'))
+    small = [one for one in SMALL if "hidden" not in one]
+    command = ["train", "dqn", "--config", str(tmp_path / name), "--max-steps", "40", "--no-progress", *small]
+    assert main([*command, "--run-dir", str(tmp_path / "run"), "--learning-rate", "0.02"]) == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (config["hidden_sizes"], config["learning_rate"], config["num_envs"]) == ([16, 8], 0.02, 2)
+
+    again = ["train", "dqn", "--config", str(tmp_path / "run" / "config.json"), "--run-dir", str(tmp_path / "again")]
+    assert main(again) == 0
+    assert json.loads((tmp_path / "again" / "config.json").read_text())["config"] == config | {
+        "run_dir": str(tmp_path / "again")
+    }
+
+
+WRONG_FILES = {
+    "no JSON": ("a.json", "{", "cannot be read: Expecting property name"),
+    "no TOML": ("a.toml", "x = = 1", "cannot be read: Invalid value"),
+    "no text": ("a.json", b"\xff\xfe\x00", "cannot be read: "),
+    "deep": ("a.json", "[" * 100_000, "cannot be read: "),
+    "a list": ("a.json", "[1]", "must have a table of settings, got list"),
+    "another algorithm": ("a.json", '{"algorithm": "ppo"}', "has settings of ppo: rlfast train ppo --config"),
+    "no algorithm": ("a.json", '{"algorithm": []}', "has settings of []"),
+    "a misspelt setting": ("a.json", '{"learning_rat": 1}', "there is no setting learning_rat; did you mean"),
+    "a wrong type": ("a.json", '{"learning_rate": "fast"}', "--learning-rate must be"),
+    "out of range": ("a.json", '{"max_steps": 0}', "--max-steps must be at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "error"), WRONG_FILES.values(), ids=WRONG_FILES)
+def test_wrong_files_of_settings_are_one_line(name, text, error, tmp_path, capsys):
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert train(tmp_path / "run", "--config", str(tmp_path / name)) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert error in shown
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_file_of_settings_is_one_line(tmp_path, capsys):
+    assert train(tmp_path / "run", "--config", str(tmp_path / "none.json"), "--seeds", "0-1") == 2
+    assert capsys.readouterr().err == f"rlfast: {tmp_path / 'none.json'}: No such file or directory\n"

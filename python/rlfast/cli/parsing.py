@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import sys
+import tomllib
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from rlfast.cli.main import closest, complain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from rlfast.experiment.algorithms import Algorithm
     from rlfast.experiment.config import RunConfig
 
 
@@ -102,7 +104,19 @@ class Parser(argparse.ArgumentParser):
 # -- the settings of runs ----------------------------------------------------------------------------------------------
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "common": (
-        *("env", "env_kwargs", "wrappers", "data", "max_steps", "seed", "seeds", "jobs", "run_dir", "stop_return"),
+        *(
+            "env",
+            "config",
+            "env_kwargs",
+            "wrappers",
+            "data",
+            "max_steps",
+            "seed",
+            "seeds",
+            "jobs",
+            "run_dir",
+            "stop_return",
+        ),
         *(
             "learning_rate",
             "discount_factor",
@@ -147,8 +161,15 @@ _MEANT: Final = {
 """Options of other libraries, and those of rlfast that mean the same."""
 
 _SEVERAL: Final = {
+    "config": "A file of settings, JSON or TOML, by the names of these options, or the config.json of a run. Those of "
+    "the command line replace them.",
     "seeds": "Trains each of these seeds in a process of its own, such as 0-4 or 0,2,5-7.",
     "jobs": "With --seeds, how many processes run at once. Default: as many as there are cores.",
+}
+_KINDS: Final[dict[str, tuple[Any, str]]] = {
+    "config": (Path, "FILE"),
+    "seeds": (str, "0-4"),
+    "jobs": (whole_number, "INT"),
 }
 _NEGATIVE: Final = re.compile(r"-(\d+\.?\d*|\.\d+|inf)(e[+-]?\d+)?", re.IGNORECASE)
 
@@ -156,7 +177,7 @@ _NEGATIVE: Final = re.compile(r"-(\d+\.?\d*|\.\d+|inf)(e[+-]?\d+)?", re.IGNORECA
 def read_settings(
     program: str, kind: type[RunConfig], arguments: Sequence[str], preset: Callable[[str], RunConfig]
 ) -> dict[str, Any]:
-    """Reads the settings of a run that a command line gives, with ``seeds`` and ``jobs``.
+    """Reads the settings of a run that a command line gives, with ``config``, ``seeds`` and ``jobs``.
 
     :param program: the name of the command.
     :param kind: the class of the settings.
@@ -179,6 +200,39 @@ def read_settings(
     if unknown:
         parser.error(_unknown(unknown, arguments, hints))
     return vars(given)
+
+
+def read_config_file(path: Path, algorithm: Algorithm) -> dict[str, Any]:
+    """Reads the settings in a file, for the option ``--config``.
+
+    :param path: a JSON or TOML file, such as the ``best.json`` of a study or the ``config.json`` of a run.
+    :param algorithm: the algorithm that is trained.
+    :return: the settings by name.
+    :raises ValueError: if the file is no such file, is of another algorithm, or has an unknown setting.
+    :raises OSError: if it cannot be read.
+    """
+    from rlfast.experiment.config import OLD_NAMES, hints_of
+
+    try:
+        content = (tomllib if path.suffix == ".toml" else json).loads(path.read_text())
+    except (ValueError, RecursionError) as error:  # of both, and of the encoding
+        raise ValueError(f"--config {path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"--config {path} must have a table of settings, got {type(content).__name__}")
+    name = content.pop("algorithm", algorithm.name)
+    if name != algorithm.name:
+        raise ValueError(
+            f"--config {path} has settings of {name}: rlfast train {name} --config {path} trains with them"
+        )
+    if isinstance(content.get("config"), dict):  # of a run, which has a folder of its own
+        content = {name: value for name, value in content["config"].items() if name != "run_dir"}
+    settings: Any = algorithm.config
+    known = {*hints_of(settings), *OLD_NAMES}
+    given = {name.removeprefix("--").replace("-", "_"): value for name, value in content.items()}
+    for name in given.keys() - known:
+        guess = closest(name, [one.replace("_", "-") for one in hints_of(settings)], _MEANT)
+        raise ValueError(f"--config {path}: there is no setting {name}" + (f"; did you mean {guess}?" if guess else ""))
+    return given
 
 
 def _without_help(arguments: Sequence[str]) -> list[str]:
@@ -228,10 +282,8 @@ class _Settings(Parser):
             group = self.add_argument_group(title)
             for name in names or rest:
                 if name in _SEVERAL:
-                    kind: Any = whole_number if name == "jobs" else str
-                    group.add_argument(
-                        f"--{name}", type=kind, metavar="0-4" if name == "seeds" else "INT", help=_SEVERAL[name]
-                    )
+                    kind, metavar = _KINDS[name]
+                    group.add_argument(f"--{name}", type=kind, metavar=metavar, help=_SEVERAL[name])
                 elif name in hints:
                     text = None if descriptions is None else descriptions.get(name, "")
                     old = [one for one, now in OLD_NAMES.items() if now == name and one not in hints]

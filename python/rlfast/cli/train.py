@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlfast.cli.main import complain, sentence, unknown
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser, read_settings, whole_number
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, read_config_file, read_settings, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +71,9 @@ def _train(algorithm: Algorithm, arguments: Sequence[str]) -> int:
     from rlfast.cli.runs.seeds import parse_seeds
 
     try:
-        numbers, config = parse_seeds(seeds), _config(algorithm, given)
-    except (ValueError, TypeError) as error:
-        return complain(str(error), 2)
+        numbers, config = parse_seeds(seeds), config_of(algorithm, given)
+    except (ValueError, TypeError, OSError) as error:
+        return complain(sentence(error), 2)
     return train_seeds(config, numbers, jobs)
 
 
@@ -83,7 +83,7 @@ def _train_one(algorithm: Algorithm, given: dict[str, Any]) -> int:
 
     with contextlib.ExitStack() as held:
         try:
-            config = _config(algorithm, given)
+            config = config_of(algorithm, given)
             run_dir = held.enter_context(reserved(config, algorithm.name))
         except (ValueError, TypeError, OSError) as error:
             return complain(sentence(error), 2)
@@ -95,13 +95,19 @@ def _train_one(algorithm: Algorithm, given: dict[str, Any]) -> int:
         return report(lambda: train(replace(config, run_dir=run_dir)))
 
 
-def _config(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
-    """Returns the preset of the environment with the settings that were given.
+def config_of(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
+    """Returns the preset of the environment with the settings that were given, first those in the file ``config``.
 
-    :raises ValueError: if they contradict each other.
+    :param algorithm: the algorithm.
+    :param given: the settings, by name.
+    :raises ValueError: if they contradict each other, or the file cannot be used.
+    :raises OSError: if the file cannot be read.
     """
     from rlfast.experiment.config.outside import find_here
 
+    given = dict(given)
+    file = given.pop("config", None)
+    given = given if file is None else read_config_file(file, algorithm) | given
     env = _with_version(given.get("env", algorithm.config().env))
     config = replace(algorithm.preset(env), **given | {"env": env})
     find_here(config)
@@ -145,7 +151,7 @@ def _go_online(arguments: Sequence[str]) -> int | None:
     allow_import = "--allow-import" in arguments
     settings = [one for one in arguments[1:] if one != "--allow-import"]
     given = read_settings(f"rlfast train --resume {arguments[0]}", type(config), settings, lambda _: config)
-    if several := {"seeds", "jobs"} & given.keys():
+    if several := {"config", "seeds", "jobs"} & given.keys():
         return complain(f"--{several.pop()} is for new runs: leave it out", 2)
     from rlfast.cli.runs.reporting import report
     from rlfast.experiment.run import go_online
