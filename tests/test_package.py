@@ -99,7 +99,8 @@ def test_what_is_missing_is_named_with_its_extra(statement: str, who: str) -> No
 
 def test_every_module_works_with_numpy_alone_or_names_what_it_needs() -> None:
     """Those of ``rlfast.interop`` name their hosts."""
-    others = ("annotated_types", "cloudpickle", "safetensors", "scipy", "matplotlib", "tqdm", "ray", "ale_py", "wandb")
+    others = ("annotated_types", "cloudpickle", "safetensors", "scipy", "matplotlib", "optuna", "tqdm", "ray", "ale_py")
+    others += ("wandb",)
     code = (
         ALONE
         + f"""

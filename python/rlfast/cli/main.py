@@ -19,6 +19,7 @@ _COMMANDS = {
     "train": "train an agent, or go on with a run",
     "eval": "play the policy of a run",
     "suite": "train several algorithms on a list of tasks, or resume that",
+    "tune": "search settings of an algorithm for an environment, or resume that",
     "status": "show how far a run is",
     "plot": "draw learning curves over seeds",
     "report": "make tables and pictures of runs, and keep their curves",

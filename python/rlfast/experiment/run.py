@@ -80,9 +80,7 @@ def train(
     algorithm = algorithm_of(config)
     declaration = declaration or Declaration()
     try:
-        if isinstance(config, DataConfig) and config.data is None:
-            raise ValueError(f"--data is needed: {algorithm.title} learns from a buffer's file or a dataset")
-        _check_storage(config)
+        check_settings(config)
         with ExitStack() as made:
             parts = make_parts(config, declaration)
             made.callback(parts.close)
@@ -105,8 +103,15 @@ def train(
     return _run_and_close(config, run_dir, parts, checkpoint=None)
 
 
-def _check_storage(config: RunConfig) -> None:
-    """Refuses a bare word as the folder of a new run's rows: it may be a misspelt name of a storage in memory."""
+def check_settings(config: RunConfig) -> None:
+    """Checks what a new run needs beyond valid settings.
+
+    :param config: the settings of the run.
+    :raises ValueError: if an offline algorithm has no data, or if the folder of the rows is a bare word, which may be a
+        misspelt name of a storage in memory.
+    """
+    if isinstance(config, DataConfig) and config.data is None:
+        raise ValueError(f"--data is needed: {algorithm_of(config).title} learns from a buffer's file or a dataset")
     storage = getattr(config, "storage", "ram")
     if storage in ("ram", *PACKED) or Path(storage).name != storage or Path(storage).is_dir():
         return

@@ -18,7 +18,7 @@ from rlfast.experiment.algorithms import algorithm_of, find
 from rlfast.utils.runtime.interrupt import Interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rlfast.experiment.config import RunConfig
 
@@ -112,7 +112,7 @@ def child(folder: str, algorithm: str | None = None, settings: str = "") -> int:
 
 
 def train(
-    runs: Sequence[PooledRun],
+    runs: Iterable[PooledRun],
     jobs: int,
     ended: Callable[[PooledRun], None],
     waiting: Callable[[], None] = lambda: None,
@@ -122,41 +122,43 @@ def train(
     SIGINT, SIGTERM or SIGHUP stops them, each with a checkpoint, and so does an error of a callback; a second signal
     ends them at once.
 
-    :param runs: the runs.
+    :param runs: the runs. Each is asked for when there is a place for it.
     :param jobs: how many train at a time.
     :param ended: is called with each run that has ended.
     :param waiting: is called again and again meanwhile.
     :return: whether a signal came.
     """
+    active: list[PooledRun] = []
     with Interrupt(lambda: None) as interrupt:
         try:
-            _wait(runs, jobs, ended, waiting, interrupt)
+            _wait(iter(runs), active, jobs, ended, waiting, interrupt)
         except KeyboardInterrupt:
             interrupt.happened = interrupt.aborted = True
-            _wait(runs, 0, ended, waiting, interrupt)
+            _wait(iter(()), active, 0, ended, waiting, interrupt)
         finally:  # such as when the reader of the output is gone
-            for run in runs:
+            for run in active:
                 run.stop(1)
     return interrupt.happened
 
 
 def _wait(
-    runs: Sequence[PooledRun],
+    queue: Iterator[PooledRun],
+    active: list[PooledRun],
     jobs: int,
     ended: Callable[[PooledRun], None],
     waiting: Callable[[], None],
     interrupt: Interrupt,
 ) -> None:
-    """Starts the runs that have not begun, ``jobs`` at a time, and waits for all."""
-    queue = [run for run in runs if run.process is None]
-    active = [run for run in runs if run.process is not None and run.status is None]
-    while active or (queue and not interrupt.happened):
-        while queue and len(active) < jobs and not interrupt.happened:
-            active.append(queue.pop(0))
-            active[-1].start()
+    """Starts the runs of a queue, ``jobs`` at a time, and waits for them and for those that are active."""
+    while True:
+        while len(active) < jobs and not interrupt.happened and (run := next(queue, None)) is not None:
+            active.append(run)
+            run.start()
+        if not active:
+            return
         for run in active:
             run.stop(interrupt.happened + interrupt.aborted)
-        for run in [run for run in active if run.status is not None]:
+        for run in [run for run in active if run.process is None or run.status is not None]:
             active.remove(run)
             ended(run)
         waiting()
@@ -172,8 +174,8 @@ def show_messages(run: PooledRun) -> None:
     sys.stderr.flush()
 
 
-def last_test(folder: Path) -> tuple[int, float] | None:
-    """Returns the step and the mean return of the last test in the folder of a run; None if there is none.
+def tests(folder: Path) -> list[tuple[int, float]]:
+    """Returns the step and the mean return of each test in the folder of a run.
 
     :param folder: the folder.
     """
@@ -181,7 +183,15 @@ def last_test(folder: Path) -> tuple[int, float] | None:
 
     path = folder / "metrics.csv"
     rows = [row for row in CSVLogger(path).rows() if row["scope"] == "test"] if path.exists() else []
-    return (int(rows[-1]["step"]), float(rows[-1]["test/returns_stat/mean"])) if rows else None
+    return [(int(row["step"]), float(row["test/returns_stat/mean"])) for row in rows]
+
+
+def last_test(folder: Path) -> tuple[int, float] | None:
+    """Returns the step and the mean return of the last test in the folder of a run; None if there is none.
+
+    :param folder: the folder.
+    """
+    return next(reversed(tests(folder)), None)
 
 
 class Clock:

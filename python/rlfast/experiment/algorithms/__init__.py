@@ -1,9 +1,9 @@
 """The algorithms of the command line: each module of this package defines one, found by the module's name.
 
 A module has ``TITLE`` and ``SUMMARY`` for people; ``Config``, the class of its settings, which are those of the
-policy's constructor and of the run, with a method ``build(networks)`` that makes the policy; and ``PRESETS``, settings
-by environment that are known to work. Modules that need torch are imported within functions, so that ``--help`` is
-fast.
+policy's constructor and of the run, with a method ``build(networks)`` that makes the policy; ``PRESETS``, settings
+by environment that are known to work; and ``SEARCH``, the ranges that ``rlfast tune`` searches. Modules that need torch
+are imported within functions, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import Presets, RunConfig
 from rlfast.experiment.config.presets import ALE
+from rlfast.experiment.config.search import Search
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -37,6 +38,8 @@ class Algorithm:
     """The class of its settings."""
     values: Presets
     """Settings that are known to work and are not the defaults, by environment."""
+    search: Search
+    """The ranges that ``rlfast tune`` searches."""
 
     @cached_property
     def presets(self) -> dict[str, RunConfig]:
@@ -77,6 +80,7 @@ def _algorithm(module_name: str) -> Algorithm:
         summary=module.SUMMARY,
         config=module.Config,
         values=module.PRESETS,
+        search=module.SEARCH,
     )
 
 

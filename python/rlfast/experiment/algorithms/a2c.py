@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import AdvantageConfig, Presets, settings
+from rlfast.experiment.config import AdvantageConfig, Presets, search, settings
 
 TITLE = "A2C"
 SUMMARY = "advantage actor-critic, for discrete and continuous actions"
@@ -27,3 +27,5 @@ PRESETS: Presets = {
         "discount_factor": 0.98,
     }
 }
+
+SEARCH: search.Search = search.ranges(Config, search.ROLL_OUTS)

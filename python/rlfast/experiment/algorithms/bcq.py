@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, search, settings
 from rlfast.utils.arguments.validation import PositiveFloat
 
 if TYPE_CHECKING:
@@ -44,3 +44,12 @@ PRESETS: Presets = {
         "forward_sampled_times": 20,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "lmbda": search.Between(0.5, 1.0),
+        "phi": search.Between(0.01, 0.2, log=True),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import Presets, QLearningConfig, settings
+from rlfast.experiment.config import Presets, QLearningConfig, search, settings
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -46,3 +46,11 @@ PRESETS: Presets = {
         "eps_steps": 2_000,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.VALUES,
+    {
+        "choices": search.OneOf((5, 11, 25)),
+    },
+)

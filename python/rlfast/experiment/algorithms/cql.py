@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, TemperatureConfig, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, TemperatureConfig, search, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat
 
 if TYPE_CHECKING:
@@ -59,3 +59,12 @@ PRESETS: Presets = {
         "compile": True,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "cql_weight": search.Between(0.5, 10.0, log=True),
+        "lagrange_threshold": search.OneOf((5.0, 10.0, 20.0)),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
+from rlfast.experiment.config import EntropyConfig, Presets, presets, search, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat, NonNegativeInt, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -62,3 +62,12 @@ PRESETS: Presets = {
     },
     **{task: {**presets.MUJOCO, "start_steps": 5_000, "critic_hidden_sizes": (512, 512)} for task in presets.ROBOTS},
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.CONTINUOUS,
+    {
+        "policy_delay": search.OneOf((1, 2, 3)),
+        "ensemble_size": search.OneOf((2, 4)),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineChoiceConfig, Presets, settings
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -35,3 +35,12 @@ PRESETS: Presets = {
         "target_update_freq": 200,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "unlikely_action_threshold": search.OneOf((0.1, 0.3, 0.5)),
+        "target_update_freq": search.OneOf((100, 500, 2_000)),
+    },
+)

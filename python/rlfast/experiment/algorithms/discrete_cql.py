@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import OfflineChoiceConfig, Presets, settings
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, search, settings
 
 TITLE = "Discrete CQL"
 SUMMARY = "conservative Q-learning of quantiles, from data with discrete actions"
@@ -27,3 +27,12 @@ PRESETS: Presets = {
         "min_q_weight": 5.0,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "min_q_weight": search.Between(0.1, 10.0, log=True),
+        "target_update_freq": search.OneOf((100, 500, 2_000)),
+    },
+)

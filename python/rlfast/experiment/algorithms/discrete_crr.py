@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineChoiceConfig, Presets, settings
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -35,3 +35,12 @@ PRESETS: Presets = {
         "min_q_weight": 0.1,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "min_q_weight": search.Between(0.1, 10.0, log=True),
+        "policy_improvement_mode": search.OneOf(("exp", "binary")),
+    },
+)

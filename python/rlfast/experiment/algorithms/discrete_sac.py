@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
+from rlfast.experiment.config import EntropyConfig, Presets, presets, search, settings
 from rlfast.utils.arguments.validation import FiniteFloat
 
 if TYPE_CHECKING:
@@ -66,3 +66,5 @@ PRESETS: Presets = {
         "deterministic_eval": False,
     },
 }
+
+SEARCH: search.Search = search.ranges(Config, search.CONTINUOUS)

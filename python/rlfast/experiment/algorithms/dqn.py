@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
+from rlfast.experiment.config import Presets, QLearningConfig, presets, search, settings
 
 TITLE = "DQN"
 SUMMARY = "deep Q-learning, for discrete actions"
@@ -46,3 +46,5 @@ PRESETS: Presets = {
     "Catch-v0": {**presets.CATCH_VALUES},
     presets.ALE: {**presets.ATARI_VALUES, "clip_loss_grad": False},
 }
+
+SEARCH: search.Search = search.ranges(Config, search.VALUES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
+from rlfast.experiment.config import EntropyConfig, Presets, presets, search, settings
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -49,3 +49,12 @@ class Config(EntropyConfig):
 PRESETS: Presets = {
     "Pendulum-v1": {**presets.PENDULUM_SOFT, "actor_delay": 4, "batch_size": 128, "updates_per_step": 1.0, "tau": 0.02},
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.CONTINUOUS,
+    {
+        "updates_per_step": search.OneOf((5.0, 10.0, 20.0)),
+        "dropout": search.Between(0.001, 0.1, log=True),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import Presets, QLearningConfig, settings
+from rlfast.experiment.config import Presets, QLearningConfig, search, settings
 from rlfast.utils.arguments.validation import NonNegativeInt
 
 if TYPE_CHECKING:
@@ -48,3 +48,5 @@ PRESETS: Presets = {
         "eps_steps": 8_000,
     },
 }
+
+SEARCH: search.Search = search.ranges(Config, search.VALUES)

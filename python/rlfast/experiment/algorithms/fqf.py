@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
+from rlfast.experiment.config import Presets, QLearningConfig, presets, search, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -57,3 +57,12 @@ PRESETS: Presets = {
         "ent_coef": 10.0,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.VALUES,
+    {
+        "fraction_learning_rate": search.Between(1e-8, 1e-4, log=True),
+        "num_fractions": search.OneOf((8, 16, 32)),
+    },
+)

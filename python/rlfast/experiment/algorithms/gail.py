@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from rlfast.experiment.config import AdvantageConfig, DataConfig, Presets, settings
+from rlfast.experiment.config import AdvantageConfig, DataConfig, Presets, search, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat
 
 if TYPE_CHECKING:
@@ -53,3 +53,12 @@ PRESETS: Presets = {
     },
     "InvertedPendulum-v5": {"max_steps": 65_536, "learning_rate": 1e-3, "log_std": -0.5, "disc_update_num": 20},
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.CLIPPED,
+    {
+        "disc_learning_rate": search.Between(1e-5, 1e-3, log=True),
+        "disc_update_num": search.OneOf((1, 2, 4, 8)),
+    },
+)

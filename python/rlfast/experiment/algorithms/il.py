@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineConfig, Presets, settings
+from rlfast.experiment.config import OfflineConfig, Presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -30,3 +30,5 @@ PRESETS: Presets = {
     "CartPole-v1": {"max_steps": 10_000, "eval_interval": 5_000, "hidden_sizes": (128, 128)},
     "Pendulum-v1": {"max_steps": 6_000, "eval_interval": 2_000, "hidden_sizes": (64, 64)},
 }
+
+SEARCH: search.Search = search.ranges(Config, search.OFFLINE)

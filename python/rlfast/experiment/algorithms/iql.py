@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -40,3 +40,12 @@ PRESETS: Presets = {
         "temperature": 0.5,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "expectile": search.OneOf((0.6, 0.7, 0.8, 0.9)),
+        "temperature": search.Between(0.5, 10.0, log=True),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
+from rlfast.experiment.config import Presets, QLearningConfig, presets, search, settings
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -44,3 +44,11 @@ PRESETS: Presets = {
     "Catch-v0": {**presets.CATCH_DISTRIBUTIONS},
     presets.ALE: {**presets.ATARI_VALUES},
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.VALUES,
+    {
+        "sample_size": search.OneOf((16, 32, 64)),
+    },
+)

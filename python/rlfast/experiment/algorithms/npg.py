@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import NaturalGradientConfig, Presets, settings
+from rlfast.experiment.config import NaturalGradientConfig, Presets, search, settings
 
 TITLE = "NPG"
 SUMMARY = "natural policy gradient, for discrete and continuous actions"
@@ -37,3 +37,11 @@ PRESETS: Presets = {
         "reward_normalization": True,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.NATURAL,
+    {
+        "actor_step_size": search.Between(0.05, 1.0, log=True),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PolicyGradientConfig, Presets, settings
+from rlfast.experiment.config import PolicyGradientConfig, Presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -32,3 +32,11 @@ class Config(PolicyGradientConfig):
 PRESETS: Presets = {
     "CartPole-v1": {"stop_return": 475.0, "eval_interval": 8_192, "learning_rate": 5e-3, "max_steps": 300_000}
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.ROLL_OUTS,
+    {
+        "repeat": search.OneOf((1, 2, 4)),
+    },
+)

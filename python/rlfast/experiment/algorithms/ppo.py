@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlfast.experiment.config import AdvantageConfig, Presets, Schedule, presets, settings
+from rlfast.experiment.config import AdvantageConfig, Presets, Schedule, presets, search, settings
 
 TITLE = "PPO"
 SUMMARY = "proximal policy optimization, for discrete and continuous actions"
@@ -148,3 +148,5 @@ PRESETS: Presets = {
         "deterministic_eval": False,
     },
 }
+
+SEARCH: search.Search = search.ranges(Config, search.CLIPPED)

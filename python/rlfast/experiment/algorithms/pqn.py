@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig, Presets, presets, settings
+from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig, Presets, presets, search, settings
 
 TITLE = "PQN"
 SUMMARY = "parallelised Q-network, for discrete actions, without a replay buffer"
@@ -89,3 +89,13 @@ PRESETS: Presets = {
         "eval_interval": 204_800,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.ROLL_OUTS,
+    {
+        "q_lambda": search.OneOf((0.0, 0.5, 0.65, 0.9)),
+        "repeat": search.OneOf((1, 2, 4)),
+        "max_grad_norm": search.Between(0.5, 20.0, log=True),
+    },
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import Presets, SequenceConfig, settings
+from rlfast.experiment.config import Presets, SequenceConfig, search, settings
 
 TITLE = "R2D2"
 SUMMARY = "recurrent Q-learning from prioritized sequences, for discrete actions and partial observations"
@@ -38,3 +38,13 @@ PRESETS: Presets = {
         "eps_end": 0.02,
     }
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.VALUES,
+    {
+        "sequence_length": search.OneOf((10, 20, 40)),
+        "burn_in": search.OneOf((0, 5, 10)),
+        "eta": search.OneOf((0.5, 0.9)),
+    },
+)

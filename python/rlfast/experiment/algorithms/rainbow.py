@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import Presets, QLearningConfig, presets, settings
+from rlfast.experiment.config import Presets, QLearningConfig, presets, search, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat
 
 if TYPE_CHECKING:
@@ -65,3 +65,12 @@ PRESETS: Presets = {
         "beta_steps": 5_000_000,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.VALUES,
+    {
+        "num_atoms": search.OneOf((21, 51, 101)),
+        "noisy_std": search.Between(0.1, 0.6),
+    },
+)

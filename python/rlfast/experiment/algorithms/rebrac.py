@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import OfflineDeterministicConfig, Presets, settings
+from rlfast.experiment.config import OfflineDeterministicConfig, Presets, search, settings
 
 TITLE = "ReBRAC"
 SUMMARY = "revisited behaviour-regularized actor-critic, from data with continuous actions"
@@ -25,3 +25,12 @@ PRESETS: Presets = {
         "critic_penalty": 0.0,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "actor_penalty": search.Between(0.001, 1.0, log=True),
+        "critic_penalty": search.Between(0.001, 1.0, log=True),
+    },
+)

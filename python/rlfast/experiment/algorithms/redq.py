@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import NormalConfig, Presets, presets, settings
+from rlfast.experiment.config import NormalConfig, Presets, presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -46,3 +46,12 @@ PRESETS: Presets = {
         "tau": 0.02,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.CONTINUOUS,
+    {
+        "updates_per_step": search.OneOf((5.0, 10.0, 20.0)),
+        "ensemble_size": search.OneOf((5, 10)),
+    },
+)

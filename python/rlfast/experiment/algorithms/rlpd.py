@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from rlfast.experiment.algorithms import redq
-from rlfast.experiment.config import DataConfig, Presets, presets, settings
+from rlfast.experiment.config import DataConfig, Presets, presets, search, settings
 from rlfast.utils.arguments.validation import FiniteFloat, UnitFloat
 
 if TYPE_CHECKING:
@@ -64,3 +64,12 @@ PRESETS: Presets = {
         "compile": True,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.CONTINUOUS,
+    {
+        "updates_per_step": search.OneOf((5.0, 10.0, 20.0)),
+        "data_share": search.OneOf((0.25, 0.5, 0.75)),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import NormalConfig, Presets, presets, settings
+from rlfast.experiment.config import NormalConfig, Presets, presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -34,3 +34,5 @@ PRESETS: Presets = {
     **dict.fromkeys(presets.ROBOTS, presets.MUJOCO),
     "HalfCheetah-v5": {**presets.MUJOCO, "learning_rate": 1e-3, "auto_alpha": False},
 }
+
+SEARCH: search.Search = search.ranges(Config, search.CONTINUOUS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import DeterministicConfig, Presets, presets, settings
+from rlfast.experiment.config import DeterministicConfig, Presets, presets, search, settings
 
 TITLE = "TD3"
 SUMMARY = "twin delayed deep deterministic policy gradient, for continuous actions"
@@ -34,3 +34,12 @@ PRESETS: Presets = {
         "tau": 0.02,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.CONTINUOUS,
+    {
+        "policy_noise": search.Between(0.1, 0.4),
+        "update_actor_freq": search.OneOf((1, 2, 4)),
+    },
+)

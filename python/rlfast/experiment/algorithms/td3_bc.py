@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import OfflineDeterministicConfig, Presets, settings
+from rlfast.experiment.config import OfflineDeterministicConfig, Presets, search, settings
 
 TITLE = "TD3+BC"
 SUMMARY = "TD3 with behavioural cloning, from data with continuous actions"
@@ -24,3 +24,11 @@ PRESETS: Presets = {
         "alpha": 0.5,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.OFFLINE,
+    {
+        "alpha": search.Between(0.5, 10.0, log=True),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import ExploringConfig, Presets, presets, settings
+from rlfast.experiment.config import ExploringConfig, Presets, presets, search, settings
 from rlfast.utils.arguments.validation import PositiveInt
 
 if TYPE_CHECKING:
@@ -50,3 +50,11 @@ PRESETS: Presets = {
     "HalfCheetah-v5": {**presets.MUJOCO, "top_quantiles_to_drop_per_net": 0},
     "Hopper-v5": {**presets.MUJOCO, "top_quantiles_to_drop_per_net": 5},
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.CONTINUOUS,
+    {
+        "top_quantiles_to_drop_per_net": search.OneOf((0, 1, 2, 5)),
+    },
+)

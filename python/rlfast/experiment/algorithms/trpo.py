@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import NaturalGradientConfig, Presets, settings
+from rlfast.experiment.config import NaturalGradientConfig, Presets, search, settings
 
 TITLE = "TRPO"
 SUMMARY = "trust region policy optimization, for discrete and continuous actions"
@@ -37,3 +37,11 @@ PRESETS: Presets = {
         "reward_normalization": True,
     },
 }
+
+SEARCH: search.Search = search.ranges(
+    Config,
+    search.NATURAL,
+    {
+        "max_kl": search.Between(0.003, 0.05, log=True),
+    },
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from rlfast.experiment.config import EntropyConfig, Presets, presets, settings
+from rlfast.experiment.config import EntropyConfig, Presets, presets, search, settings
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -104,3 +104,5 @@ PRESETS: Presets = {
     },
     **dict.fromkeys(presets.ROBOTS, MUJOCO),
 }
+
+SEARCH: search.Search = search.ranges(Config, search.CONTINUOUS)

@@ -27,7 +27,7 @@ def unused_settings(config: RunConfig, policy: BasePolicy) -> Iterator[str]:
     """
     preset = algorithm_of(config).preset(config.env)
     given = {one.name for one in fields(config) if getattr(config, one.name) != getattr(preset, one.name)}
-    for names, reason in _unread(config, policy):
+    for names, reason in unread_settings(config, policy):
         if idle := [flag(name) for name in names if name in given]:
             yield f"without effect: {', '.join(idle)} ({reason})"
     total = "online_steps" if isinstance(config, OfflineRewardConfig) else "max_steps"
@@ -35,8 +35,12 @@ def unused_settings(config: RunConfig, policy: BasePolicy) -> Iterator[str]:
         yield f"nothing is learned: --start-steps {config.start_steps} leave none of {flag(total)} {config.steps}"
 
 
-def _unread(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Gives names of settings that nothing reads, and the reason."""
+def unread_settings(config: RunConfig, policy: BasePolicy) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Gives names of settings that nothing reads, with the reason.
+
+    :param config: the settings of the run.
+    :param policy: its policy.
+    """
     if config.ray is None:
         yield ("chunk_steps", "weights_every", "insert_ahead"), "the run is one process, without --ray"
     if not is_atari(config.env):

@@ -24,6 +24,7 @@ _LIBRARIES = {
     "atari": ("ale_py",),
     "hdf5": ("h5py",),
     "ray": ("ray",),
+    "tune": ("optuna",),
     "video": ("moviepy", "pygame"),
     "wandb": ("wandb",),
 }
