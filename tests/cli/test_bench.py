@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlfast.cli import bench
 from rlfast.cli.main import main
+from rlfast.cli.tools import bench
 
 
 def test_the_suites_are_found():

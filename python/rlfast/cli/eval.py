@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rlfast.cli.main import complain, sentence
 from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences, whole_number
 from rlfast.experiment.run_dir import read_config
+from rlfast.experiment.sharing.hub import is_on_hub, local_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,20 +22,23 @@ def main(arguments: Sequence[str]) -> int:
     :return: the exit status.
     """
     parser = Parser("rlfast eval", "Plays new episodes with the policy of a run, without exploration.")
-    parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
+    parser.add_argument("run_dir", metavar="RUN", help="folder of the run, or hf://OWNER/NAME for one on the hub")
     parser.add_argument("--best", action="store_true", help="the policy with the best test, not that of the end")
     parser.add_argument("--episodes", type=whole_number, default=100, help="how many [%(default)s]")
     parser.add_argument("--seed", type=whole_number, help="of the environments [the run's]")
     parser.add_argument("--device", help="where the policy shall live: cpu, cuda, ... [the run's, if it is here]")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
-    parser.add_argument("--video", action="store_true", help="film one more episode, into RUN/video")
+    parser.add_argument("--video", action="store_true", help="film one more episode, into RUN/video, or video")
     given = vars(parser.parse_args(arguments))
-    run_dir, video = given["run_dir"], given["run_dir"] / "video" if given["video"] else None
     try:
+        run_dir = local_folder(given["run_dir"])
         config = read_config(run_dir)
     except (ValueError, OSError) as error:
         return complain(sentence(error), 2)
 
+    video = None
+    if given["video"]:
+        video = Path("video") if is_on_hub(given["run_dir"]) else run_dir / "video"
     import gymnasium as gym
 
     from rlfast.experiment.evaluate import evaluate
@@ -43,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
     try:
         with warnings_as_sentences():
-            stats = evaluate(**given | {"video": video})
+            stats = evaluate(**given | {"run_dir": run_dir, "video": video})
     except (ValueError, OSError, ImportError, gym.error.Error) as error:
         return complain(sentence(error), 2)
     returns, lens = stats.returns_stat, stats.lens_stat

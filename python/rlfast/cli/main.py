@@ -23,10 +23,14 @@ _COMMANDS = {
     "status": "show how far a run is",
     "plot": "draw learning curves over seeds",
     "report": "make tables and pictures of runs, and keep their curves",
+    "share": "make a folder with a policy for others, and upload it",
     "data": "gather, describe and convert data for offline learning",
     "check-env": "find what would go wrong in training with an environment",
     "bench": "measure this machine beside other libraries",
 }
+
+_PLACES = {"bench": "tools.bench", "check-env": "tools.check_env"}
+"""The modules of subcommands that do not have their names."""
 
 HELP = f"""usage: rlfast [--help] [--version] COMMAND ...
 
@@ -57,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if command not in _COMMANDS:
         return complain(f"{unknown('command', command, _COMMANDS)} (rlfast --help)", 2)
-    module = f"rlfast.cli.{command.replace('-', '_')}"
+    module = f"rlfast.cli.{_PLACES.get(command, command)}"
     return guarded(f"rlfast {command}", lambda: _run(import_module(module).main, arguments[1:]))
 
 

@@ -23,6 +23,7 @@ from rlfast.experiment.config import stream_seed
 from rlfast.experiment.config.outside import check_outside
 from rlfast.experiment.declaration import read_declaration
 from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config
+from rlfast.experiment.sharing.hub import local_folder
 from rlfast.policy import ActingPolicy
 from rlfast.utils.runtime.extras import how_to_install
 from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
@@ -93,7 +94,7 @@ def load(
 
     One environment of the run is made and closed, to find out its spaces. Random streams of the process do not move.
 
-    :param run_dir: folder of the run.
+    :param run_dir: folder of the run, or ``hf://OWNER/NAME`` for one on the Hugging Face hub, which is downloaded.
     :param best: whether the policy is the one with the best test, and not that of the end of training. Default: False.
     :param device: device of the policy. Default: that of the run, or the CPU, with a warning, if this machine does not
         have it.
@@ -106,7 +107,7 @@ def load(
     """
     streams, threads = global_random_state(), torch.get_num_threads()
     try:
-        agent = read_agent(Path(run_dir), best=best, device=device, allow_import=allow_import)
+        agent = read_agent(local_folder(run_dir), best=best, device=device, allow_import=allow_import)
         agent.policy.seed(stream_seed(agent.config.seed, "policy/eval"))
         places = () if agent.config.wrappers else getattr(agent.config, "observe", ())
         norms = _normalizations(agent)
@@ -176,7 +177,7 @@ def evaluate(
 
     Their seeds differ from those of the run's training and test environments. The same call gives the same returns.
 
-    :param run_dir: folder of the run.
+    :param run_dir: as for :func:`load`.
     :param episodes: number of episodes, played in as many environments as the run's tests have.
     :param best: as for :func:`load`.
     :param seed: seed of the environments; None for that of the run.
@@ -195,7 +196,7 @@ def evaluate(
         raise ValueError(f"episodes must be at least 1, got {episodes}")
     if seed is not None and seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
-    agent = read_agent(Path(run_dir), best=best, device=device, allow_import=allow_import)
+    agent = read_agent(local_folder(run_dir), best=best, device=device, allow_import=allow_import)
     config, declaration = agent.config, agent.declaration
     number, root = min(episodes, config.eval_envs), config.seed if seed is None else seed
     seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]

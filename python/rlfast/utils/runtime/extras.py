@@ -23,6 +23,7 @@ _LIBRARIES = {
     ),
     "atari": ("ale_py",),
     "hdf5": ("h5py",),
+    "hub": ("huggingface_hub",),
     "ray": ("ray",),
     "tune": ("optuna",),
     "video": ("moviepy", "pygame"),

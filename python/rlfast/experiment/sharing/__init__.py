@@ -1,0 +1,1 @@
+"""Policies of runs for others: in folders and on the Hugging Face hub."""
