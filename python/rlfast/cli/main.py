@@ -25,11 +25,12 @@ _COMMANDS = {
     "report": "make tables and pictures of runs, and keep their curves",
     "share": "make a folder with a policy for others, and upload it",
     "data": "gather, describe and convert data for offline learning",
+    "import": "make a run of an agent of Stable-Baselines3",
     "check-env": "find what would go wrong in training with an environment",
     "bench": "measure this machine beside other libraries",
 }
 
-_PLACES = {"bench": "tools.bench", "check-env": "tools.check_env"}
+_PLACES = {"bench": "tools.bench", "check-env": "tools.check_env", "import": "tools.imports"}
 """The modules of subcommands that do not have their names."""
 
 HELP = f"""usage: rlfast [--help] [--version] COMMAND ...

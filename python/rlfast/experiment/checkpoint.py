@@ -94,6 +94,24 @@ def save_policy(folder: Path | str, trainer: BaseTrainer) -> None:
     _replace_folder(Path(folder), contents, _head(trainer, contents, buffer=False, policy_only=True, test=test))
 
 
+def save_alone(folder: Path | str, policy: BasePolicy) -> None:
+    """Writes a policy that was not trained here. :func:`load_policy` reads it.
+
+    :param folder: the folder, which is made.
+    :param policy: the policy.
+    :raises OSError: if writing fails.
+    :raises ValueError: if a weight is NaN.
+    """
+    contents = _contents(policy, {"collectors": [None, {"wrappers": []}]})
+    head = {"version": VERSION, "policy": type(policy).__qualname__, "trainer": "policy without a trainer"}
+    head |= dict.fromkeys(_COUNTERS, 0) | {"buffer": False, "policy_only": True, "checksums": _checksums(contents)}
+    _replace_folder(Path(folder), contents, head)
+
+
+def _checksums(contents: dict[str, bytes]) -> dict[str, int]:
+    return {name: zlib.crc32(content) for name, content in contents.items()}
+
+
 def _contents(policy: BasePolicy, state: dict[str, Any]) -> dict[str, bytes]:
     """Returns the contents of the files of a policy and of the state of its trainer, by name."""
     own = policy.state_dict()
@@ -111,7 +129,7 @@ def _head(trainer: BaseTrainer, contents: dict[str, bytes], **more: Any) -> dict
         "trainer": type(trainer).__qualname__,
         **{name: getattr(trainer, name) for name in _COUNTERS},
         **more,
-        "checksums": {name: zlib.crc32(content) for name, content in contents.items()},
+        "checksums": _checksums(contents),
     }
 
 
