@@ -174,8 +174,8 @@ FIGURES = {
     "ways through sample": Figure(lambda: ways_through("sample", "sample", "take"), 2, 1),
     "declarations of a hyper-parameter, most": Figure(declarations_of_a_setting, 1, 1),
     "modules exempted from the layers": Figure(exempted_imports, 0, 0),
-    "lines of code, package": Figure(lambda: sum(map(code_lines, sources(PACKAGE, "highlevel"))), 37_150, 24_900),
-    "lines of code, tests": Figure(lambda: sum(map(code_lines, sources(ROOT / "tests"))), 65_400, 43_000),
+    "lines of code, package": Figure(lambda: sum(map(code_lines, sources(PACKAGE, "highlevel"))), 37_400, 24_900),
+    "lines of code, tests": Figure(lambda: sum(map(code_lines, sources(ROOT / "tests"))), 65_650, 43_000),
 }
 
 

@@ -159,7 +159,7 @@ def test_a_collector_may_have_no_way_to_keep_rows(given):
 def test_every_argument_is_shown_with_its_documentation(trainer):
     names = list(inspect.signature(trainer).parameters)
     documentation = inspect.getdoc(trainer.__init__)
-    assert len(names) == 29
+    assert len(names) == 30
     assert [name for name in names if f":param {name}: " not in documentation] == []
     assert trainer.__init__ is BaseTrainer.__init__  # written down once
     assert trainer.__doc__ != BaseTrainer.__doc__

@@ -25,6 +25,7 @@ from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
 from rlfast.trainer._parts import as_dict, check_parts, collect_exact_steps, finite_rewards
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer._progress import Progress
+from rlfast.trainer.callbacks import Callback, check_callbacks
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils import MovAvg
 from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
@@ -83,6 +84,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         max_step: int | None = None,
         prefetch: bool = False,
         data_share: float = 0.5,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """Checks the arguments. Nothing is collected before training begins.
 
@@ -128,6 +130,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. Not for on-policy training.
         :param data_share: the share of ``buffer`` in each batch of off-policy training, in [0, 1]; see
             :class:`~rlfast.data.MixedReplayBuffer`.
+        :param callbacks: objects that are called after collects, updates, tests and checkpoints, in turn.
         :raises TypeError: an argument is of a wrong type.
         :raises ValueError: arguments contradict each other, or one is missing.
         """
@@ -135,6 +138,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         self.save_best_fn = replaced(save_fn, save_best_fn)
         self.logger = LazyLogger() if logger is None else logger
         self._prefetched: PrefetchedBuffer | None = None
+        self.callbacks = check_callbacks(callbacks)
         self._check()
         self.check_ignored()
         if buffer is not None:
@@ -243,7 +247,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         if not self._train_epoch():
             return None
         if not self.stop_fn_flag:
-            self.logger.save_data(self.epoch, self.env_step, self.gradient_step, self.save_checkpoint_fn)
+            self.logger.save_data(self.epoch, self.env_step, self.gradient_step, self._save_checkpoint())
             if self.test_collector is not None:
                 _, self.stop_fn_flag = self.test_step()
         self._epoch_step = None
@@ -258,6 +262,20 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             training_stat=self._last_update,
             info_stat=info,
         )
+
+    def _save_checkpoint(self) -> Callable[[int, int, int], str] | None:
+        """Returns what saves a checkpoint, and calls the callbacks then."""
+        save = self.save_checkpoint_fn
+        if save is None or not self.callbacks:
+            return save
+
+        def save_and_call(epoch: int, env_step: int, gradient_step: int) -> str:
+            path = save(epoch, env_step, gradient_step)
+            for callback in self.callbacks:
+                callback.on_checkpoint(self, path)
+            return path
+
+        return save_and_call
 
     def _begin_epoch(self) -> None:
         self.epoch += 1
@@ -333,11 +351,16 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         collected, stop = CollectStatsBase(), False
         if self.train_collector is not None:
             collected, stop = self.train_step()
+            for callback in self.callbacks:
+                callback.on_step(self, collected)
         try:
             update = None if stop else self.policy_update_fn(collected)
         except NonFiniteError as error:
             where = f"at environment step {self.env_step}, after {self.gradient_step} gradient steps"
             raise NonFiniteError(f"{where}: {error}") from error
+        if update is not None:
+            for callback in self.callbacks:
+                callback.on_update(self, update)
         return collected, update, stop
 
     def _clock(self) -> Clock:
@@ -435,6 +458,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self.env_step,
             self.reward_metric,
         )
+        for callback in self.callbacks:
+            callback.on_test(self, self._epoch_test)
         return self._epoch_test
 
     # -- updates -----------------------------------------------------------------------------------------------------
