@@ -25,7 +25,7 @@ def metrics(run_dir):
     """The log of a run without the columns that are times."""
     with (run_dir / "metrics.csv").open(newline="") as file:
         rows = [*csv.DictReader(file)]
-    return [{name: row[name] for name in row if not re.search("time|speed", name)} for row in rows]
+    return [{name: row[name] for name in row if not re.search("time|speed|memory", name)} for row in rows]
 
 
 INTERRUPTED = """

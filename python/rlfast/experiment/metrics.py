@@ -85,6 +85,7 @@ TOTALS = {
     "train_episode": "Episodes of training so far.",
     "test_step": "Environment steps of tests so far.",
     "test_episode": "Episodes of tests so far.",
+    "peak_memory": "The most memory that the process has had, in MiB; not on Windows.",
     "timing/total_time": "Seconds since the run began.",
     "timing/train_time": "Seconds without those of tests.",
     "timing/train_time_collect": "Seconds of training collects.",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.checkpoint import read_test, save_checkpoint, save_policy
 from rlfast.experiment.config import OnPolicyConfig, RunWarning
 from rlfast.experiment.report.result import place, scored_task
-from rlfast.experiment.report.scores import ScoringLoggers
+from rlfast.experiment.report.scores import RunLoggers
 from rlfast.experiment.run_dir import BEST, CHECKPOINT
-from rlfast.utils.logger import CSVLogger, JSONLLogger, LoggerGroup
+from rlfast.utils.logger import CSVLogger, JSONLLogger
 from rlfast.utils.runtime.interrupt import Interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from rlfast.experiment.build import Parts
@@ -149,7 +150,7 @@ def _in_turn(*functions: Callable[..., None] | None) -> Callable[..., None] | No
 
 
 def make_loggers(run_dir: Path, config: RunConfig, declaration: Declaration) -> BaseLogger:
-    """Returns the loggers of a run as one: files, TensorBoard events and those of the declaration.
+    """Returns the loggers of a run as one: files, TensorBoard events, trackers and those of the declaration.
 
     :param run_dir: the folder of the run.
     :param config: the settings of the run.
@@ -163,10 +164,27 @@ def make_loggers(run_dir: Path, config: RunConfig, declaration: Declaration) -> 
         CSVLogger(run_dir / "metrics.csv", **_INTERVALS),
         JSONLLogger(run_dir / "metrics.jsonl", **_INTERVALS),
         TensorboardLogger(SummaryWriter(run_dir), **_INTERVALS, write_flush=False),
+        *_trackers(run_dir, config),
         *declaration.loggers(run_dir),
     ]
-    task = scored_task(config)
-    return LoggerGroup(loggers) if task is None else ScoringLoggers(loggers, task)
+    return RunLoggers(loggers, scored_task(config))
+
+
+def _trackers(run_dir: Path, config: RunConfig) -> Iterator[BaseLogger]:
+    """Yields the loggers of the trackers that the settings name, with the settings and the name of the folder."""
+    given: dict[str, Any] = {"name": run_dir.name, "config": asdict(config), **_INTERVALS}
+    if "mlflow" in config.trackers:
+        from rlfast.utils.logger.trackers import MLflowLogger
+
+        yield MLflowLogger(**given)
+    if "trackio" in config.trackers:
+        from rlfast.utils.logger.trackers import TrackioLogger
+
+        yield TrackioLogger(**given)
+    if "wandb" in config.trackers:
+        from rlfast.utils.logger.wandb import WandbLogger
+
+        yield WandbLogger(**given)
 
 
 def train_to_end(trainer: BaseTrainer, saver: CheckpointSaver) -> Interrupt:

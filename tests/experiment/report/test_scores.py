@@ -6,7 +6,7 @@ import pytest
 
 from rlfast.cli import main
 from rlfast.experiment.algorithms import ALGORITHMS
-from rlfast.experiment.report.scores import REFERENCES, ScoringLoggers, score_of, task_of
+from rlfast.experiment.report.scores import REFERENCES, RunLoggers, score_of, task_of
 from rlfast.experiment.run import train
 from rlfast.utils.logger import CSVLogger
 
@@ -44,7 +44,7 @@ def test_random_actions_score_0_and_experts_100():
 
 
 def test_only_tests_have_scores(tmp_path):
-    loggers = ScoringLoggers([CSVLogger(tmp_path / "a.csv", train_interval=1)], "hopper")
+    loggers = RunLoggers([CSVLogger(tmp_path / "a.csv", train_interval=1)], "hopper")
     loggers.log_train_data({"returns_stat": {"mean": 1607.013848}}, 1)
     loggers.log_test_data({"returns_stat": {"mean": 1607.013848}}, 2)
     train_row, test_row = csv.DictReader((tmp_path / "a.csv").read_text().splitlines())

@@ -263,6 +263,8 @@ class RunConfig:
     """Number of threads of PyTorch; small networks are fastest with one."""
     progress: bool = True
     """Whether to show a progress bar."""
+    trackers: tuple[Literal["mlflow", "trackio", "wandb"], ...] = ()
+    """Trackers that get the logs too: mlflow, trackio, wandb."""
     hidden_sizes: tuple[PositiveInt, ...] = (256, 256)
     """Number of units of each hidden layer."""
     channels: tuple[PositiveInt, PositiveInt, PositiveInt] = (32, 64, 64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from rlfast.utils.logger import LoggerGroup
@@ -85,22 +86,43 @@ def described_score(task: str, mean_return: float) -> str:
     return f"{score_of(task, mean_return):.1f}, where an expert of D4RL has 100"
 
 
-class ScoringLoggers(LoggerGroup):
-    """Loggers that write the normalized score beside the returns of each test.
+class RunLoggers(LoggerGroup):
+    """Loggers of a run, which also write the memory of the process and the normalized score of each test.
 
     :param loggers: see :class:`LoggerGroup`.
-    :param task: a key of :data:`REFERENCES`.
+    :param task: a key of :data:`REFERENCES`; None for no score.
     """
 
-    def __init__(self, loggers: Sequence[BaseLogger], task: str) -> None:
+    def __init__(self, loggers: Sequence[BaseLogger], task: str | None) -> None:
         super().__init__(loggers)
         self._task = task
 
     def log_test_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Logs the statistics of a test, with ``normalized_score``.
+        """Logs the statistics of a test, with ``normalized_score`` if there is one.
 
         :param log_data: the statistics.
         :param step: the environment step.
         """
+        if self._task is None:
+            super().log_test_data(log_data, step)
+            return
         score = score_of(self._task, float(log_data["returns_stat"]["mean"]))
         super().log_test_data(log_data | {"normalized_score": score}, step)
+
+    def log_info_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Logs totals at the end of an epoch, with the memory of the process.
+
+        :param log_data: the totals.
+        :param step: the epoch.
+        """
+        super().log_info_data(log_data | _memory(), step)
+
+
+def _memory() -> dict[str, float]:
+    """Returns the most memory that the process has had, in MiB, where the system says it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return {}
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"peak_memory": most / (1 << 20 if sys.platform == "darwin" else 1 << 10)}
