@@ -23,7 +23,7 @@ requirements := import tomllib; project = tomllib.load(open('pyproject.toml', 'r
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long fuzz mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs results wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long fuzz mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs results wheel docker clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -188,6 +188,10 @@ miri: export MIRIFLAGS = -Zmiri-disable-isolation
 miri: export PROPTEST_CASES = 2
 miri:                   ## the engine under miri (needs `rustup toolchain install nightly --component miri`)
 	cargo +nightly miri test -p rlfast-core -p rlfast-host --lib --locked --target-dir target/miri $(CARGO_ARGS)
+
+docker:                 ## the image of packaging/Dockerfile, where Docker runs
+	@if docker info > /dev/null 2>&1; then docker build -f packaging/Dockerfile -t rlfast . && docker run --rm rlfast --version; \
+	else echo "Docker does not run here: the image is not built"; fi
 
 clean:                  ## everything that was built; .venv stays
 	rm -rf target dist build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks

@@ -231,3 +231,13 @@ def test_results_have_a_table_of_tasks_and_algorithms(tmp_path: Path) -> None:
     results.main(tmp_path)
     assert (tmp_path / "results.md").read_text() == empty
     assert not (tmp_path / results.PICTURE).exists()
+
+
+def test_llms_txt_names_pages_that_exist() -> None:
+    text = (ROOT / "docs" / "llms.txt").read_text()
+    pages = re.findall(r"\]\(([^)]*)\.html\)", text)
+    built = set(re.findall(r"reference/\w+", (ROOT / "mkdocs.yml").read_text()))
+    assert len(pages) >= 20
+    assert [page for page in pages if page not in built and not (ROOT / "docs" / f"{page}.md").exists()] == []
+    guides = {f"guides/{path.stem}" for path in (ROOT / "docs" / "guides").glob("*.md")}
+    assert guides - {*pages} <= {"guides/dicts", "guides/export"}

@@ -175,7 +175,7 @@ FIGURES = {
     "declarations of a hyper-parameter, most": Figure(declarations_of_a_setting, 1, 1),
     "modules exempted from the layers": Figure(exempted_imports, 0, 0),
     "lines of code, package": Figure(lambda: sum(map(code_lines, sources(PACKAGE, "highlevel"))), 37_400, 24_900),
-    "lines of code, tests": Figure(lambda: sum(map(code_lines, sources(ROOT / "tests"))), 65_650, 43_000),
+    "lines of code, tests": Figure(lambda: sum(map(code_lines, sources(ROOT / "tests"))), 65_750, 43_000),
 }
 
 
