@@ -137,7 +137,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests, checkpoints and logging": (
         *("eval_interval", "eval_episodes", "eval_envs", "eval_eps", "deterministic_eval", "require_stop_return"),
-        *("save_buffer", "progress", "trackers", "env_seeds"),
+        *("save_buffer", "progress", "trackers", "video_interval", "env_seeds"),
     ),
     "distributed": ("ray", "collectors", "shards", "learners", "chunk_steps", "weights_every", "insert_ahead"),
 }

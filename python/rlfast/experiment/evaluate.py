@@ -207,7 +207,7 @@ def evaluate(
         collector.reset_env({"seed": seeds})
         stats = collector.evaluate(episodes)
     if video is not None:
-        _film(agent, stream_seed(root, "env/video"), Path(video))
+        film(agent, stream_seed(root, "env/video"), Path(video))
     return stats
 
 
@@ -220,15 +220,23 @@ def minimal_config(config: Any) -> Any:
     return replace(config, **{name: value for name, value in least.items() if hasattr(config, name)})
 
 
-def _film(agent: Agent, seed: int, folder: Path) -> None:
+def film(agent: Agent, seed: int, folder: Path) -> None:
+    """Films an episode.
+
+    :param agent: the agent that plays it.
+    :param seed: the seed of its environment.
+    :param folder: the folder of the film, which is made.
+    :raises ImportError: if a library for films is missing.
+    :raises ValueError: if the environment cannot be filmed.
+    """
     policy, declaration, config = agent.policy, agent.declaration, agent.config
 
-    def film() -> gym.Env[Any, Any]:
+    def filmed() -> gym.Env[Any, Any]:
         env = declaration.environment(config, "rgb_array")
         return gym.wrappers.RecordVideo(env, str(folder), episode_trigger=lambda _: True, disable_logger=True)
 
     try:
-        envs, noise = declaration.evaluation(config, 1, agent.statistics, film), explore_in_tests(config, policy)
+        envs, noise = declaration.evaluation(config, 1, agent.statistics, filmed), explore_in_tests(config, policy)
         with Collector(policy, envs, exploration_noise=noise) as collector:
             collector.evaluate(1, gym_reset_kwargs={"seed": seed})
     except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium

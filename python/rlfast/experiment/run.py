@@ -9,6 +9,7 @@ import traceback
 import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ from rlfast.experiment.run_dir import (
 )
 from rlfast.experiment.training import CheckpointSaver, make_loggers, make_trainer, train_to_end
 from rlfast.utils.logger import CSVLogger
+from rlfast.utils.runtime.extras import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,11 +109,13 @@ def check_settings(config: RunConfig) -> None:
     """Checks what a new run needs beyond valid settings.
 
     :param config: the settings of the run.
-    :raises ValueError: if an offline algorithm has no data, or if the folder of the rows is a bare word, which may be a
-        misspelt name of a storage in memory.
+    :raises ValueError: if an offline algorithm has no data, a library for films is missing, or the folder of the rows
+        is a bare word, which may be a misspelt name of a storage in memory.
     """
     if isinstance(config, DataConfig) and config.data is None:
         raise ValueError(f"--data is needed: {algorithm_of(config).title} learns from a buffer's file or a dataset")
+    if config.video_interval is not None and find_spec("moviepy") is None:
+        raise ValueError(f"--video-interval needs moviepy, which is not installed: {how_to_install('video')}")
     storage = getattr(config, "storage", "ram")
     if storage in ("ram", *PACKED) or Path(storage).name != storage or Path(storage).is_dir():
         return

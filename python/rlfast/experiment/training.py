@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.checkpoint import read_test, save_checkpoint, save_policy
 from rlfast.experiment.config import OnPolicyConfig, RunWarning
+from rlfast.experiment.report.filming import Filming
 from rlfast.experiment.report.result import place, scored_task
 from rlfast.experiment.report.scores import RunLoggers
 from rlfast.experiment.run_dir import BEST, CHECKPOINT
@@ -134,6 +135,8 @@ def make_trainer(
     }
     functions = {"train_fn": parts.before_collect, "test_fn": parts.before_test, "save_best_fn": given["save_best_fn"]}
     in_turn = {name: _in_turn(own, declared.get(name)) for name, own in functions.items()}
+    if config.video_interval is not None and saver is not None:
+        declared["callbacks"] = [*declared.get("callbacks", ()), Filming(config, parts, saver.folder.parent)]
     trainer: BaseTrainer = parts.trainer(**given | declared | in_turn)
     return trainer
 

@@ -263,6 +263,9 @@ class RunConfig:
     """Number of threads of PyTorch; small networks are fastest with one."""
     progress: bool = True
     """Whether to show a progress bar."""
+    video_interval: PositiveInt | None = None
+    """Number of environment steps between films of an episode, in the folder videos of the run; needs the extra video.
+    Default: no films."""
     trackers: tuple[Literal["mlflow", "trackio", "wandb"], ...] = ()
     """Trackers that get the logs too: mlflow, trackio, wandb."""
     hidden_sizes: tuple[PositiveInt, ...] = (256, 256)
