@@ -5,10 +5,12 @@ from bench.libraries import RLFAST
 
 PEERS = (RLFAST, "tianshou1", "sb3", "plain")
 CART_POLE = {"task": "cartpole", "envs": 16, "size": 32_000}
+FORMS = {"array": (1, 8, 16), "mask": (16,), "hidden": (16,), "dict": (16,)}
+"""Forms of observations, and how many environments give them."""
 IMAGES = {"task": "image", "envs": 8, "size": 4_000}
 
 
-def bars(tianshou: float, sb3: float = 0, plain: float = 0) -> tuple[Bar, ...]:
+def bars(tianshou: float = 0, sb3: float = 0, plain: float = 0) -> tuple[Bar, ...]:
     wanted = {"tianshou1": tianshou, "sb3": sb3, "plain": plain}
     return tuple(Bar((name,), times) for name, times in wanted.items() if times)
 
@@ -25,7 +27,12 @@ CASES = [
     Case("collect CartPole x16, your own MLP, Python environments", "collect", "policy", CART_POLE, PEERS,
          bars(8, 2.5, 1), own_operation="MLP"),
     Case("collect CartPole x16, your own network that torch computes, Python environments", "collect", "policy",
-         CART_POLE, PEERS, bars(4, 1.3, 0.87), own_operation="torch"),
+         CART_POLE, PEERS, bars(4, 1.3), own_operation="torch"),
+    *(
+        Case(f"collect CartPole x{envs}, {form}, a network that torch computes", "collect_formed", "policy",
+             {"form": form, "envs": envs, "size": 32_000}, (RLFAST, "plain"), bars(0, 0, 0.87))
+        for form, counts in FORMS.items() for envs in counts
+    ),
     Case("collect CartPole x16, random, Python environments", "collect", "random", CART_POLE, PEERS),
     Case("collect CartPole x16, random, native environments", "collect", "random", CART_POLE, PEERS, bars(100),
          own_operation="random, native"),

@@ -38,9 +38,10 @@ class Residual(nn.Module):
 def users_network(kind: str) -> nn.Module:
     """Returns a network of two hidden layers of 64 and one of the kinds "MLP", "LayerNorm", "GELU" and "residual".
 
-    That of the kind "torch" has an operation that only torch computes.
+    That of the kind "torch" has an operation that only torch computes. With the weights that all libraries have,
+    episodes are as long as theirs.
     """
-    first, second, last = nn.Linear(4, 64), nn.Linear(64, 64), nn.Linear(64, 2)
+    first, _, second, _, last = tasks.steady()
     if kind == "residual":
         return UsersNetwork(first, Residual(64), last)
     if kind == "LayerNorm":
@@ -53,13 +54,17 @@ USERS = ("MLP", "LayerNorm", "GELU", "residual")
 
 
 def dqn_policy(library: str, task: str, kind: str = "") -> Any:
-    """Prepares a DQN policy that explores a little."""
     torch.manual_seed(0)
     model = users_network(kind) if kind else tasks.TianshouNet(task) if task == "image" else own_network(library)
+    return policy_with(library, model, tasks.action_count(task))
+
+
+def policy_with(library: str, model: nn.Module, actions: int) -> Any:
+    """Prepares a DQN policy that explores a little."""
     policy = import_module(f"{library}.policy").DQNPolicy(
         model=model,
         optim=torch.optim.Adam(model.parameters()),
-        action_space=gymnasium.spaces.Discrete(tasks.action_count(task)),
+        action_space=gymnasium.spaces.Discrete(actions),
         target_update_freq=100,
     )
     policy.set_eps(0.1)
@@ -67,8 +72,11 @@ def dqn_policy(library: str, task: str, kind: str = "") -> Any:
 
 
 def collector(library: str, env: Any, task: str, size: int, kind: str = "") -> Any:
+    return collector_with(library, dqn_policy(library, task, kind), env, size)
+
+
+def collector_with(library: str, policy: Any, env: Any, size: int) -> Any:
     data = import_module(f"{library}.data")
-    policy = dqn_policy(library, task, kind)
     made = data.Collector(policy, env, data.VectorReplayBuffer(size, len(env)), exploration_noise=True)
     made.reset()
     return made

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from bench.peers import tasks, workload
+from bench.peers import forms, tasks, workload
 
 VARIANT = ""
 
@@ -61,6 +61,75 @@ def collect(task: str, envs: int, size: int) -> dict[str, Any]:
             loop.step(loop.rng.integers(loop.actions, size=envs))
 
     return {"policy": policy, "random": random}
+
+
+class Formed:
+    """As :class:`Loop`, for observations of any form and a network with hidden states; rows and infos are as rlfast's,
+    and rlfast's buffer stores them.
+    """
+
+    def __init__(self, form: str, envs: int, size: int) -> None:
+        from rlfast.data import VectorReplayBuffer
+
+        self.form, self.count = form, envs
+        self.envs = [forms.make(form) for _ in range(envs)]
+        self.network = forms.Network(form).eval()
+        self.rng, self.ids = np.random.default_rng(0), np.arange(envs)
+        self.obs = self.stacked([env.reset()[0] for env in self.envs])
+        self.hidden: Any = None
+        self.buffer = VectorReplayBuffer(size, envs)
+
+    def stacked(self, rows: Any) -> Any:
+        return (
+            np.stack(rows) if self.form in ("array", "hidden") else {k: np.stack([r[k] for r in rows]) for k in rows[0]}
+        )
+
+    def step(self) -> None:
+        obs, row = self.obs, {}
+        with torch.no_grad():
+            values, state = self.network(obs["obs"] if self.form == "mask" else obs, self.hidden)
+            if self.form == "mask":
+                values = values.masked_fill(torch.as_tensor(obs["mask"] == 0), -torch.inf)
+            greedy = values.argmax(1).numpy()
+        explore = self.rng.random(self.count) < 0.1
+        act = np.where(explore, self.rng.integers(2, size=self.count), greedy)
+        answers = [env.step(action) for env, action in zip(self.envs, act, strict=True)]
+        rows, rew, terminated, truncated, _ = zip(*answers, strict=True)
+        obs_next, terminated, truncated = self.stacked(rows), np.array(terminated), np.array(truncated)
+        if self.form == "hidden":
+            before = torch.zeros_like(state["hidden"]) if self.hidden is None else self.hidden["hidden"]
+            row["policy"] = {"hidden_state": {"hidden": before.numpy()}}
+        row |= {"obs": obs, "act": act, "rew": np.array(rew), "terminated": terminated, "truncated": truncated}
+        self.buffer.add({**row, "obs_next": obs_next, "info": {"env_id": self.ids}}, self.ids)
+        done = terminated | truncated
+        if done.any():
+            self.begin(np.flatnonzero(done), obs_next, state)
+        else:
+            self.obs, self.hidden = obs_next, state
+
+    def begin(self, over: Any, obs_next: Any, state: Any) -> None:
+        first = self.stacked([self.envs[i].reset()[0] for i in over])
+        if isinstance(obs_next, dict):
+            self.obs = {key: column.copy() for key, column in obs_next.items()}
+            for key, column in self.obs.items():
+                column[over] = first[key]
+        else:
+            self.obs = obs_next.copy()
+            self.obs[over] = first
+        self.hidden = state
+        if state is not None:
+            self.hidden = {"hidden": state["hidden"].clone()}
+            self.hidden["hidden"][torch.as_tensor(over)] = 0
+
+
+def collect_formed(form: str, envs: int, size: int) -> dict[str, Any]:
+    loop = Formed(form, envs, size)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            loop.step()
+
+    return {"policy": run}
 
 
 def read_d4rl(rows: int, following: bool, compressed: bool) -> dict[str, Any]:

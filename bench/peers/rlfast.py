@@ -351,6 +351,20 @@ def collect(task: str, envs: int, size: int) -> dict[str, Any]:
     return operations
 
 
+def collect_formed(form: str, envs: int, size: int) -> dict[str, Any]:
+    from bench.peers import forms
+    from bench.peers.collecting import collector_with, policy_with
+    from rlfast.env import DummyVectorEnv
+
+    policy = policy_with("rlfast", forms.Network(form), 2)
+    made = collector_with("rlfast", policy, DummyVectorEnv([lambda: forms.make(form)] * envs), size)
+
+    def run(count: int) -> None:
+        made.collect(n_step=count * envs)
+
+    return {"policy": run}
+
+
 def choose() -> dict[str, Any]:
     from bench.peers.collecting import choosing
 

@@ -26,6 +26,7 @@ from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptionalOptimizer, make_optimizer
 from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.tree import as_host
 from rlfast.utils.warning import warn_user
 
 
@@ -186,7 +187,7 @@ class QLearner(ReplayLearner):
         q_BA = self.compute_q_value(logits, action_mask(batch.obs))
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
-        act = q_BA.argmax(dim=1).cpu().numpy()
+        act = as_host(q_BA).argmax(axis=1)
         stored = self.stored_of(q_BA)
         result = {"logits": logits, "act": act, "state": parse(hidden), **({"policy": wrap(stored)} if stored else {})}
         return cast(ModelOutputBatchProtocol, wrap(result))

@@ -40,13 +40,12 @@ def as_host(value: object) -> Any:
     """
     if not is_tensor(value):
         return value
-    tensor = value.detach().cpu()
     try:
-        return tensor.numpy()
+        return value.numpy(force=True)
     except TypeError:
-        if not tensor.is_floating_point():
+        if not value.is_floating_point():
             raise
-        return tensor.float().numpy()
+        return value.float().numpy(force=True)
 
 
 def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
@@ -255,7 +254,7 @@ def put(tree: object, ids: Ids | None, rows: object, length: int = 0) -> Any:
         elif not leaf.flags.writeable and (stacks := with_stacks(leaf, ids, row)) is not None:
             return stacks
         elif leaf.shape[1:] == row.shape[1:]:
-            leaf = leaf.astype(np.result_type(leaf, row))  # a copy
+            leaf = leaf.copy() if leaf.dtype == row.dtype else leaf.astype(np.result_type(leaf, row))
         else:  # ragged: entries of different shapes
             leaf, row = object_array(list(leaf)), object_array(list(row))
         leaf[ids] = row

@@ -408,15 +408,16 @@ class Collector:
                     continue
                 acted, rows = python.take(limit.ready)  # obs_RO and act_RA, and what the environments returned
                 transition, obs_RO, info_R = self._transition(acted, rows)
-                stored, ended_D = self._store(transition, rows, tally, python)
+                done_R = rows.done
+                stored, ended_D = self._store(transition, rows, done_R, tally, python)
                 episodes.show(rows.env_id, obs_RO, info_R)  # of the next episode, where environments reset themselves
-                self._end(rows)
+                self._end(rows, done_R)
                 limit.advance(stored, ended_D)
                 if render:
                     self._envs.render()
                     time.sleep(max(render, 0.0))
-                if True in episodes.stale.tobytes():
-                    self._reset(limit.ready[episodes.stale[limit.ready]], reset_kwargs)
+                if True in episodes.stale.tobytes():  # the quickest test
+                    self._reset(limit.ready[episodes.stale[limit.ready]], reset_kwargs, running=False)
         except BaseException:  # a step may have been taken but not stored, so the running episodes cannot continue
             episodes.end_all()
             torch.set_grad_enabled(gradients)  # Ctrl-C may have kept a torch.no_grad() from ending
@@ -452,12 +453,14 @@ class Collector:
         self._episodes.before = rows.env_id, transition
         return transition, obs_RO, info_R
 
-    def _store(self, transition: dict[str, Any], rows: Rows, tally: Tally, python: PythonSteps) -> tuple[int, Ids]:
+    def _store(
+        self, transition: dict[str, Any], rows: Rows, done: NDArray[np.bool_], tally: Tally, python: PythonSteps
+    ) -> tuple[int, Ids]:
         """Add the transitions to the buffer, and count them.
 
         :return: their number, and the environments whose episode ended.
         """
-        ids, done, returns = rows.env_id, rows.done, rows.returns
+        ids, returns = rows.env_id, rows.returns
         if rows.valid is not None:  # in some rows, an environment only reset, or it failed and was rebuilt
             broken = ids[done & ~rows.valid]
             if len(broken):
@@ -478,32 +481,35 @@ class Collector:
             checks.check_rewards(batch.rew, ids, self.collect_step + tally.steps)
         index, ep_return, ep_len, _ = self.buffer.add(batch, buffer_ids=ids)
         tally.steps += len(ids)
-        if True not in done.tobytes():  # the quickest test
+        if True not in done.tobytes():
             return len(ids), ids[:0]
-        tally.returns.append((ep_return if returns is None else returns)[done])
-        tally.lens.append(ep_len[done])
+        ended = done.nonzero()[0]
+        tally.returns.append((ep_return if returns is None else returns)[ended])
+        tally.lens.append(ep_len[ended])
         if self._reports_episodes:
-            self._report_episodes(index[done], tally)
-        return len(ids), ids[done]
+            self._report_episodes(index[ended], tally)
+        return len(ids), ids[ended]
 
-    def _end(self, rows: Rows) -> None:
+    def _end(self, rows: Rows, done_R: NDArray[np.bool_]) -> None:
         """Record which episodes have ended, and which environments have begun another one by themselves."""
-        fresh_R = rows.done if rows.valid is None else rows.done | ~rows.valid
+        fresh_R = done_R if rows.valid is None else done_R | ~rows.valid
         if True not in fresh_R.tobytes():
             return
         self._episodes.forget(rows.env_id[fresh_R])
         if not self._resets_itself:
-            self._episodes.stale[rows.env_id[rows.done]] = True
+            self._episodes.stale[rows.env_id[done_R]] = True
         self._start_noise(fresh_R)
 
-    def _start_noise(self, first_R: NDArray[np.bool_]) -> None:
+    def _start_noise(self, first_R: NDArray[np.bool_] | None = None) -> None:
         """Tell a policy with noise which rows of its newest actions are followed by the first step of an episode.
 
         Rows of asynchronous environments come in another order than their actions were chosen in.
+
+        :param first_R: the rows; None for all environments.
         """
-        start = getattr(self.policy, "start_episodes", None)
-        if start is not None and self.exploration_noise and not self._envs.is_async:
-            start(first_R)
+        policy: Any = self.policy
+        if self.exploration_noise and hasattr(type(policy), "start_episodes") and not self._envs.is_async:
+            policy.start_episodes(np.ones(self.env_num, np.bool_) if first_R is None else first_R)
 
     def _close_episodes(self, ids: Ids) -> None:
         close = getattr(self.buffer, "close_episodes", None)
@@ -635,26 +641,30 @@ class Collector:
         self._discard_pending()
         self._episodes.before = None
         self._episodes.use_seeds_once()
+        self._episodes.stale[:] = True  # until all of this is done
         self._reset(self._all_ids, gym_reset_kwargs or {})
         return wrap_nested(self._episodes.obs), np.array(self._episodes.info.dicts(), dtype=object)
 
-    def _reset(self, ids: Ids, reset_kwargs: dict[str, Any]) -> None:
-        """Begin new episodes in ``ids``."""
+    def _reset(self, ids: Ids, reset_kwargs: dict[str, Any], *, running: bool = True) -> None:
+        """Begin new episodes in ``ids``, which are stale.
+
+        :param running: whether episodes may be running in the buffer.
+        """
         if not len(ids):
             return
         episodes = self._episodes
-        episodes.stale[ids] = True  # until all of this is done
         obs, info = self._envs.reset_rows(episodes.where(ids), **episodes.seeded_once(ids, reset_kwargs))
-        self._start_episodes(ids, obs, info)
+        self._start_episodes(ids, obs, info, running=running)
 
-    def _start_episodes(self, ids: Ids, obs: object, info: Info) -> None:
+    def _start_episodes(self, ids: Ids, obs: object, info: Info, *, running: bool = True) -> None:
         """Take the first observations and infos of new episodes, and close the running ones in the buffer."""
         obs = as_arrays(obs)
         if self._preprocessing is not None:
             obs, info = self._preprocessing.of_reset(tree.writable(obs), info, ids)
-        self._close_episodes(ids)
+        if running:
+            self._close_episodes(ids)
         if len(ids) == self.env_num:
-            self._start_noise(np.ones(self.env_num, np.bool_))
+            self._start_noise()
         self._episodes.begin(ids, obs, info)
 
     def _discard_pending(self) -> None:

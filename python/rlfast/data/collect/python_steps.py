@@ -148,14 +148,16 @@ class PythonSteps:
             raise better from error
         if isinstance(result, dict):
             result = Batch(result)
-        stored, next_RH = result.get("policy"), result.get("state")
+        fields = result.__dict__
+        stored, next_RH = fields.get("policy"), fields.get("state")
         extra = {} if stored is None else tree.storable(stored)
         self.episodes.hidden = tree.put(self.episodes.hidden, where, next_RH, self.episodes.env_num)
-        before_RH = tree.without(next_RH if hidden_RH is None else hidden_RH, tree.EXPLORATION)
-        if next_RH is not None and before_RH is not None:
-            before_RH = tree.storable(before_RH)
-            extra["hidden_state"] = tree.zeros(before_RH) if hidden_RH is None else before_RH
-        self.dist, self.dist_rows = result.get("dist"), len(ids_R)
+        if next_RH is not None:
+            before_RH = tree.without(next_RH if hidden_RH is None else hidden_RH, tree.EXPLORATION)
+            if before_RH is not None:
+                before_RH = tree.storable(before_RH)
+                extra["hidden_state"] = tree.zeros(before_RH) if hidden_RH is None else before_RH
+        self.dist, self.dist_rows = fields.get("dist"), len(ids_R)
         return to_numpy(result.act), extra
 
     def mapped(self, act_RA: object) -> Any:

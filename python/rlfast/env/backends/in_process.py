@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import gymnasium as gym
@@ -11,8 +12,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.backends.workers import Workers, with_env_id
-from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
+from rlfast.env.backends.workers import Failures, Workers, as_call, reset_arguments, with_env_id
+from rlfast.env.worker import DummyEnvWorker, ResetResult, reset_result, seed_space, step_result
 from rlfast.utils import tree
 
 _NUMBERS = {float, int, np.float64, np.float32}
@@ -38,14 +39,12 @@ class InProcess(Workers):
         as_space: bool | None,
     ) -> None:
         super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space)
-        self._pending_steps: list[tuple[int, Any]] = []  # environments and their actions
+        self._pending_steps: list[tuple[list[int], list[Any]]] = []  # environments and their actions
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`."""
         numbers = ids.tolist()
-        self._pending_steps += zip(
-            numbers, actions if isinstance(actions, np.ndarray) else tree.each(actions), strict=True
-        )
+        self._pending_steps.append((numbers, tree.each(actions)))
         self._stepping += numbers
 
     def drop(self) -> None:
@@ -53,13 +52,28 @@ class InProcess(Workers):
         self._pending_steps = []
         super().drop()
 
+    def _reset(
+        self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
+    ) -> tuple[dict[int, ResetResult], Failures]:
+        results: dict[int, ResetResult] = {}
+        failures: Failures = {}
+        for i, request in zip(ids.tolist(), reset_arguments(seeds, options, more), strict=True):
+            worker = self.workers[i]
+            try:
+                if "seed" in request:
+                    seed_space(worker.action_space, request["seed"])
+                results[i] = reset_result(worker.env.reset(**request))
+            except Exception as error:
+                failures[i] = with_env_id(error, i, as_call("reset", request))
+        return results, failures
+
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:  # noqa: ARG002
         return self._stepping
 
     def _fetch(self, ids: Sequence[int]) -> None:  # noqa: ARG002
         workers, ended, answers = self.workers, self._ended, self._answers
         pending, self._pending_steps = self._pending_steps, []
-        for i, action in pending:
+        for i, action in chain.from_iterable(zip(numbers, rows, strict=True) for numbers, rows in pending):
             try:
                 if ended and i in ended:
                     self._resetting.add(i)

@@ -105,16 +105,13 @@ class Workers(Backend):
         self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
     ) -> tuple[dict[int, ResetResult], Failures]:
         """Resets environments; returns the results, and the exceptions of those that failed."""
-        given = more if options is None else {"options": options, **more}
         results: dict[int, ResetResult] = {}
         failures: Failures = {}
-        for i, seed in zip(ids.tolist(), seeds, strict=True):
-            request = given if seed is None else {"seed": seed, **given}
+        for i, request in zip(ids.tolist(), reset_arguments(seeds, options, more), strict=True):
             try:
                 self._post(i, None, request)
             except Exception as error:
-                shown = ", ".join(f"{k}={v!r}" for k, v in request.items())
-                failures[i] = with_env_id(error, i, f"reset({shown})")
+                failures[i] = with_env_id(error, i, as_call("reset", request))
         for i in ids.tolist():
             if i not in failures:
                 try:
@@ -364,6 +361,19 @@ def _usable(answer: StepResult) -> bool:
     except Exception:  # objects of the environment's own may raise anything
         return False
     return True
+
+
+def reset_arguments(
+    seeds: Sequence[int | None], options: dict[str, Any] | None, more: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Returns the arguments of a reset of each environment, without those that are None."""
+    given = more if options is None else {"options": options, **more}
+    return [given if seed is None else {"seed": seed, **given} for seed in seeds]
+
+
+def as_call(name: str, arguments: dict[str, Any]) -> str:
+    """Returns the text of a call, for a message."""
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
 
 def with_env_id(error: Exception, i: int, during: str) -> Exception:

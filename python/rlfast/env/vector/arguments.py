@@ -97,7 +97,9 @@ def as_ids(id: object, env_num: int) -> NDArray[np.int64]:
     :raises TypeError: an id is not an integer.
     :raises IndexError: an id is out of range or occurs twice.
     """
-    given = np.atleast_1d(np.asarray(id))
+    given = np.asarray(id)
+    if not given.ndim:
+        given = given.reshape(1)
     if (given.dtype.kind not in "iu" and given.size) or given.ndim > 1:
         raise TypeError(f"environment ids must be an integer or a list of integers, got {id!r}")
     ids = given.astype(np.int64, copy=False)

@@ -195,15 +195,16 @@ class BaseVectorEnv(AsyncCalls):
         if not ids.size:
             raise ValueError("id is empty, so there is nothing to reset: leave it out to reset all environments")
         seeds = as_seeds(seed, ids)
-        self._must_reset(ids)
         self._at_risk = ids
         try:
             obs, info = self._backend.reset(ids, seeds, options, **more)
         except Exception as error:
+            self._must_reset(ids)
             self._forgive(error)
             raise
-        self._to_reset[ids] = False
-        self._some_to_reset = True in self._to_reset.tobytes()  # faster than any()
+        if self._some_to_reset:
+            self._to_reset[ids] = False
+            self._some_to_reset = True in self._to_reset.tobytes()  # faster than any()
         self._at_risk = None
         return obs, info
 

@@ -16,6 +16,7 @@ from rlfast.policy.q_learner import DQNOptions, QLearner, network_output
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.optim import descend
+from rlfast.utils.tree import as_host
 
 
 @dataclass(kw_only=True)
@@ -125,7 +126,7 @@ class BranchingDQNPolicy(QLearner):
     ) -> Any:
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
-        act = legal_values(logits, self.legal_choices(batch.obs)).argmax(dim=-1).cpu().numpy()
+        act = as_host(legal_values(logits, self.legal_choices(batch.obs))).argmax(axis=-1)
         return wrap({"logits": logits, "act": act, "state": parse(hidden)})
 
     def exploration_noise(self, act: Any, batch: Any) -> Any:

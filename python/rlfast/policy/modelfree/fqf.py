@@ -17,6 +17,7 @@ from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import FiniteFloat, TwoOrMore, validate_arguments
 from rlfast.utils.net.discrete import Fractions
 from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
+from rlfast.utils.tree import as_host
 
 
 @dataclass(kw_only=True)
@@ -109,7 +110,7 @@ class FQFPolicy(QLearner):
         :return: ``fractions``, too, and ``quantiles_tau``, the quantiles between them.
         """
         outputs, hidden = self._network_output(model, batch.obs, state, batch.info, fractions)
-        act = self.expected_returns(outputs, batch.obs).argmax(dim=1).cpu().numpy()
+        act = as_host(self.expected_returns(outputs, batch.obs)).argmax(axis=1)
         logits, levels, inner = outputs
         levels = Batch(levels._asdict()) if isinstance(levels, Fractions) else levels
         return wrap({"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": parse(hidden)})

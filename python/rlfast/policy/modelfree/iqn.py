@@ -16,6 +16,7 @@ from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import TwoOrMore, validate_arguments
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork
 from rlfast.utils.optim import descend
+from rlfast.utils.tree import as_host
 
 
 @dataclass(kw_only=True)
@@ -95,7 +96,7 @@ class IQNPolicy(QLearner):
         online = self.online_sample_size if self.training else self.sample_size
         levels = self._draw(len(batch.obs), self.target_sample_size if model == "model_old" else online)
         (logits, taus_BN), hidden = self._network_output(model, batch.obs, state, batch.info, levels)
-        act = self.compute_q_value(logits, action_mask(batch.obs)).argmax(dim=1).cpu().numpy()
+        act = as_host(self.compute_q_value(logits, action_mask(batch.obs))).argmax(axis=1)
         return wrap({"logits": logits, "taus": taus_BN, "act": act, "state": parse(hidden)})
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
