@@ -403,6 +403,10 @@ def training(algorithm: str) -> dict[str, Any]:
             script.TASKS[algorithm], script.ENVS[algorithm], backend="native", autoreset_mode="SAME_STEP"
         )
         operations[f"{name}, native"] = script.loop("rlfast", algorithm, policy, native)
+    if algorithm in ("dqn", "ppo"):
+        torch.manual_seed(0)
+        policy = getattr(script, algorithm)("rlfast", script.plain_adam)
+        operations["train, script"] = script.loop("rlfast", algorithm, policy, script.environments("rlfast", algorithm))
     return operations
 
 

@@ -46,6 +46,31 @@ def test_a_slow_optimizer_is_named_in_the_log(make, said, caplog):
     assert [record.getMessage() for record in caplog.records] == (wanted if said else [])
 
 
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"maximize": True, "eps": 1e-3}])
+def test_adam_of_users_steps_over_lists_with_equal_bits(kind, options):
+    net = nn.Sequential(nn.Linear(4, 33), nn.ReLU(), nn.Linear(33, 2))
+    other = copy.deepcopy(net)
+    ours, theirs = make_optimizer(kind(net.parameters(), **options), []), kind(other.parameters(), **options)
+    assert (ours.param_groups[0]["foreach"], theirs.param_groups[0]["foreach"]) == (True, None)
+    for k in range(5):
+        for module, optim in ((net, ours), (other, theirs)):
+            optim.zero_grad()
+            module(torch.full((3, 4), k + 0.3)).square().mean().backward()
+            optim.step()
+    assert all(torch.equal(a, b) for a, b in zip(net.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"foreach": False}, {"fused": True}, {"lr": torch.tensor(1e-3)}, {"differentiable": True}],
+)
+def test_adam_of_users_keeps_the_kernel_that_they_chose(options):
+    optim = torch.optim.Adam(nn.Linear(2, 1).parameters(), **options)
+    before = {**optim.param_groups[0]}
+    assert {**make_optimizer(optim, []).param_groups[0]} == before
+
+
 def test_descend_clears_old_gradients_and_descends():
     weight = nn.Parameter(torch.tensor([1.0]))
     optim = torch.optim.SGD([weight], lr=0.5)
