@@ -12,6 +12,7 @@ import pytest
 from machine import PATIENCE, wait_until
 from rlfast.cli import main
 from rlfast.cli.parsing import GROUPS, descriptions_of, read_settings
+from rlfast.cli.train import config_of
 from rlfast.experiment import ALGORITHMS
 
 SMALL = [f"--{setting}" for setting in (
@@ -45,6 +46,20 @@ def test_an_environment_without_a_version_is_the_newest(env, run_dir, capsys):
     assert "DQN on CartPole-v1, seed 0" in capsys.readouterr().out
     config = json.loads((run_dir / "config.json").read_text())["config"]
     assert (config["env"], config["stop_return"]) == ("CartPole-v1", 475.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "compiles"),
+    [
+        ({}, True),
+        ({"max_steps": 4_999}, False),
+        ({"max_steps": 5_000}, True),
+        ({"max_steps": 100, "compile": True}, True),
+        ({"compile": False}, False),
+    ],
+)
+def test_short_runs_of_presets_do_not_compile(given, compiles):
+    assert config_of(ALGORITHMS["td3"], {"env": "HalfCheetah-v5"} | given).compile == compiles
 
 
 @pytest.mark.parametrize("env", ["NoGame", "x/y/z", "a b", "CartPole-v0x", ""])

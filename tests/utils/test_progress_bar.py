@@ -1,4 +1,6 @@
+import logging
 import os
+import re
 import time
 from contextlib import suppress
 
@@ -122,3 +124,9 @@ def test_note_beside_newest_bar(capsys):
     with progress_note("nothing is shown"):
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_note_is_logged_with_its_seconds(caplog):
+    with caplog.at_level(logging.INFO, "rlfast.utils.progress_bar"), progress_note("compiling the update"):
+        time.sleep(0.1)
+    assert re.fullmatch(r"compiling the update took \d+\.[1-9] s", caplog.records[0].getMessage())

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rlfast.experiment.algorithms import Algorithm
     from rlfast.experiment.config import RunConfig
 
+_COMPILES_FROM = 5_000
+"""Steps from which on presets compile: compiling takes as long as it saves in a few thousand updates."""
+
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
        rlfast train ALGORITHM --seeds 0-4 [--jobs N] [--run-dir DIR] [any setting]
        rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [...]
@@ -98,6 +101,8 @@ def _train_one(algorithm: Algorithm, given: dict[str, Any]) -> int:
 def config_of(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
     """Returns the preset of the environment with the settings that were given, first those in the file ``config``.
 
+    A run that is too short to regain the seconds of compiling does not compile, unless it was asked to.
+
     :param algorithm: the algorithm.
     :param given: the settings, by name.
     :raises ValueError: if they contradict each other, or the file cannot be used.
@@ -110,6 +115,8 @@ def config_of(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
     given = given if file is None else read_config_file(file, algorithm) | given
     env = _with_version(given.get("env", algorithm.config().env))
     config = replace(algorithm.preset(env), **given | {"env": env})
+    if config.max_steps < _COMPILES_FROM and "compile" not in given and getattr(config, "compile", False):
+        config = replace(config, compile=False)
     find_here(config)
     return config
 

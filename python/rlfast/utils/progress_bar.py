@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tqdm import tqdm
+
+_logger = logging.getLogger(__name__)
 
 tqdm_config: dict[str, Any] = {"dynamic_ncols": True, "ascii": True}
 """Options of ``tqdm`` that work on every terminal."""
@@ -209,15 +212,17 @@ _shown: list[ProgressBar] = []
 
 @contextmanager
 def progress_note(text: str) -> Iterator[None]:
-    """Shows a text beside the newest progress bar during a long computation. Without a bar, nothing is shown.
+    """Shows a text beside the newest progress bar during a long computation, and then logs how long it took.
 
     :param text: what is computed.
     :return: the context.
     """
+    start = time.monotonic()
     if _shown:
         _shown[-1].write_note(text)
     try:
         yield
+        _logger.info("%s took %.1f s", text, time.monotonic() - start)
     finally:
         if _shown:
             _shown[-1].write_note("")

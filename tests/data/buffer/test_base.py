@@ -41,6 +41,14 @@ def test_empty_buffer_returns_empty_results():
     assert np.array([buffer]).shape == (1,)  # NumPy must not take it for a sequence
 
 
+def test_repr_is_short():
+    buffer = ReplayBuffer(10**6)
+    columns = {f"sensor{k}": np.zeros(3, np.float32) for k in range(100)}
+    buffer.append(obs=columns, act=0, rew=0.0, terminated=False, truncated=False, obs_next=columns)
+    assert repr(buffer).startswith("ReplayBuffer(1 of 1000000 rows, obs.sensor0: float32[3], ")
+    assert repr(buffer).endswith(", obs.sensor19: float32[3], 184 more columns)")
+
+
 # -- rows by index -----------------------------------------------------------------------------------------------------
 def test_getitem_takes_every_kind_of_index():
     buffer = fill(ReplayBuffer(5), "..T....")  # slots hold 5 6 2 3 4

@@ -28,6 +28,7 @@ from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
+_SHOWN = 20  # columns in the repr of a buffer
 _DERIVED = frozenset(
     {
         "_core",
@@ -205,6 +206,8 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
     def __repr__(self) -> str:
         schema = self._store.schema
         columns = [f"{dotted(path)}: {column.dtype}{list(column.shape)}" for path, column in schema.columns().items()]
+        if len(columns) > _SHOWN:
+            columns[_SHOWN:] = [f"{len(columns) - _SHOWN} more columns"]
         return f"{type(self).__name__}({', '.join([f'{len(self)} of {self.maxsize} rows', *columns])})"
 
     @property
