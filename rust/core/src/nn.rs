@@ -5,17 +5,22 @@
 //!
 //! Rows are processed in tiles of 8 or 16, stored with the rows of a tile next to each other. So a weight is loaded
 //! once for all rows of a tile, no sum crosses a vector register, and every row goes through the same operations in the
-//! same order: its result depends neither on the other rows, nor on the number of threads.
+//! same order: its result depends neither on the other rows, nor on the number of threads. Images are processed row by
+//! row, with filters next to each other, by the same rules.
 
 mod choice;
 mod functions;
+mod image;
 mod linear;
 mod network;
+mod scratch;
 mod tile;
 
 pub use choice::{Choice, Drawing};
 pub use functions::Function;
+pub use image::{Filters, Window};
 pub use network::{Network, Node, Operation, Part, Reduction, Weights};
+pub use scratch::Scratch;
 
 #[cfg(test)]
 mod tests;

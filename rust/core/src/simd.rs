@@ -1,5 +1,7 @@
 //! Dispatch of loops to wider vector registers where the processor has them.
 
+use std::marker::PhantomData;
+
 /// A computation that is compiled twice, without and with AVX2.
 ///
 /// `run`, and every function that its loops call, must be `#[inline(always)]`: a function that is not inlined is
@@ -33,19 +35,200 @@ unsafe fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
 
 /// How a kernel adds a product.
 pub trait MulAdd {
+    /// Sixteen numbers, in the registers of the processors that the kernel is compiled for.
+    type Lanes: Lanes;
+    /// Whether there are 32 registers of 16 numbers.
+    const WIDE: bool = false;
     /// Returns `a * b + c`.
     fn mul_add(a: f32, b: f32, c: f32) -> f32;
+}
+
+/// Sixteen numbers. Kernels whose sums must stay in registers use them in place of arrays.
+pub trait Lanes: Copy {
+    /// Returns a number sixteen times.
+    fn splat(number: f32) -> Self;
+    /// Returns the numbers at `from`.
+    ///
+    /// # Safety
+    /// There are sixteen.
+    unsafe fn load(from: *const f32) -> Self;
+    /// Writes the numbers to `to`.
+    ///
+    /// # Safety
+    /// There is room for sixteen.
+    unsafe fn store(self, to: *mut f32);
+    /// Returns `self * factor + term`, as [`MulAdd::mul_add`].
+    fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// Returns the sums.
+    fn add(self, other: Self) -> Self;
+}
+
+/// Lanes as an array, whose products are added as `M` does.
+#[derive(Debug)]
+pub struct Array<M>([f32; 16], PhantomData<M>);
+
+impl<M> Clone for Array<M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Array<M> {}
+
+impl<M: MulAdd> Lanes for Array<M> {
+    #[inline(always)]
+    fn splat(number: f32) -> Self {
+        Self([number; 16], PhantomData)
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as the caller promises.
+        Self(unsafe { from.cast::<[f32; 16]>().read_unaligned() }, PhantomData)
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as the caller promises.
+        unsafe { to.cast::<[f32; 16]>().write_unaligned(self.0) };
+    }
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, term: Self) -> Self {
+        let mut sums = term;
+        for k in 0..16 {
+            sums.0[k] = M::mul_add(self.0[k], factor.0[k], term.0[k]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        let mut sums = self;
+        for k in 0..16 {
+            sums.0[k] += other.0[k];
+        }
+        sums
+    }
+}
+
+/// Lanes in the registers of x86.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Lanes;
+
+    /// Two registers of AVX2.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Two(__m256, __m256);
+
+    /// A register of AVX-512.
+    #[derive(Clone, Copy, Debug)]
+    pub struct One(__m512);
+
+    // SAFETY of the blocks below: `run_products` runs kernels of these lanes where the processor has the instructions,
+    // and callers promise what they point to.
+
+    impl Lanes for Two {
+        #[inline(always)]
+        fn splat(number: f32) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_set1_ps(number), _mm256_set1_ps(number)) }
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: see above.
+            unsafe {
+                _mm256_storeu_ps(to, self.0);
+                _mm256_storeu_ps(to.add(8), self.1);
+            }
+        }
+
+        #[inline(always)]
+        fn mul_add(self, factor: Self, term: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_fmadd_ps(self.0, factor.0, term.0), _mm256_fmadd_ps(self.1, factor.1, term.1)) }
+        }
+
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_add_ps(self.0, other.0), _mm256_add_ps(self.1, other.1)) }
+        }
+    }
+
+    impl Lanes for One {
+        #[inline(always)]
+        fn splat(number: f32) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_set1_ps(number)) }
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_loadu_ps(from)) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: see above.
+            unsafe { _mm512_storeu_ps(to, self.0) };
+        }
+
+        #[inline(always)]
+        fn mul_add(self, factor: Self, term: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_fmadd_ps(self.0, factor.0, term.0)) }
+        }
+
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_add_ps(self.0, other.0)) }
+        }
+    }
 }
 
 /// The product is not rounded before it is added: one instruction where the processor has it, and slow elsewhere.
 #[derive(Debug)]
 pub struct Fused;
 
+/// As [`Fused`], with registers of 16 numbers.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug)]
+pub struct FusedWide;
+
 /// The product is rounded, and then the sum.
 #[derive(Debug)]
 pub struct Separate;
 
 impl MulAdd for Fused {
+    #[cfg(target_arch = "x86_64")]
+    type Lanes = x86::Two;
+    #[cfg(not(target_arch = "x86_64"))]
+    type Lanes = Array<Self>;
+
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl MulAdd for FusedWide {
+    type Lanes = x86::One;
+    const WIDE: bool = true;
+
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
         a.mul_add(b, c)
@@ -53,6 +236,8 @@ impl MulAdd for Fused {
 }
 
 impl MulAdd for Separate {
+    type Lanes = Array<Self>;
+
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
         a * b + c
@@ -66,11 +251,15 @@ pub trait ProductKernel {
     fn run<M: MulAdd>(self);
 }
 
-/// Runs `kernel` with AVX2 and fused multiplication and addition if the processor has both.
+/// Runs `kernel` with AVX-512, or with AVX2 and fused multiplication and addition, if the processor has them.
 #[inline]
 pub fn run_products<K: ProductKernel>(kernel: K) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+            // SAFETY: the processor has AVX-512.
+            return unsafe { run_products_wide(kernel) };
+        }
         // SAFETY: the processor has AVX2 and FMA.
         return unsafe { run_products_fma(kernel) };
     }
@@ -86,4 +275,12 @@ pub fn run_products<K: ProductKernel>(kernel: K) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn run_products_fma<K: ProductKernel>(kernel: K) {
     kernel.run::<Fused>();
+}
+
+/// # Safety
+/// The processor must have AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq")]
+unsafe fn run_products_wide<K: ProductKernel>(kernel: K) {
+    kernel.run::<FusedWide>();
 }

@@ -1,13 +1,35 @@
 //! `Network`: the forward passes of small networks whose weights are in arrays, such as views of tensors.
 
-use std::borrow::Cow;
+use std::ops::Deref;
 
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray};
 use rlfast_core::convert::as_singles;
-use rlfast_core::nn::{Choice, Network as Engine, Node, Part, Weights};
+use rlfast_core::error::Result;
+use rlfast_core::nn::{Choice, Network as Engine, Node, Part, Scratch, Weights};
 use rlfast_core::source::Source;
 
 use crate::prelude::*;
+
+/// The numbers of observations.
+enum Numbers<'a> {
+    /// Those of an array of floats.
+    Borrowed(&'a [f32]),
+    /// Converted ones.
+    Own(Scratch),
+    /// Likewise, of other types.
+    Converted(Vec<f32>),
+}
+
+impl Deref for Numbers<'_> {
+    type Target = [f32];
+    fn deref(&self) -> &[f32] {
+        match self {
+            Self::Borrowed(numbers) => numbers,
+            Self::Own(numbers) => numbers,
+            Self::Converted(numbers) => numbers,
+        }
+    }
+}
 
 type Floats<'py> = PyReadonlyArrayDyn<'py, f32>;
 
@@ -74,19 +96,25 @@ impl Network {
     fn run<R: Send>(
         &self,
         py: Python<'_>,
-        numbers: Cow<'_, [f32]>,
+        numbers: Numbers<'_>,
         rows: usize,
-        pass: impl FnOnce(&[f32]) -> R + Send,
-    ) -> R {
+        pass: impl FnOnce(&[f32]) -> Result<R> + Send,
+    ) -> Result<R> {
         if rows.saturating_mul(self.engine.products()) < LONG {
             return pass(&numbers);
         }
-        let own = numbers.into_owned(); // detached, others may write to the array
-        py.detach(|| pass(&own))
+        let own; // detached, others may write to the array
+        let numbers: &[f32] = if let Numbers::Borrowed(numbers) = numbers {
+            own = Scratch::converted(numbers)?;
+            &own
+        } else {
+            &numbers
+        };
+        py.detach(|| pass(numbers))
     }
 
     /// The numbers of a batch of observations, and its rows.
-    fn read<'a>(&self, obs: &'a Object<'_>) -> PyResult<(Cow<'a, [f32]>, usize)> {
+    fn read<'a>(&self, obs: &'a Object<'_>) -> PyResult<(Numbers<'a>, usize)> {
         let (numbers, rows) = numbers(obs)?;
         let rows = self.engine.rows_of(numbers.len(), rows).python()?;
         Ok((numbers, rows))
@@ -94,19 +122,23 @@ impl Network {
 }
 
 /// The numbers of an array, and the length of its first axis.
-fn numbers<'a>(obs: &'a Object<'_>) -> PyResult<(Cow<'a, [f32]>, Option<usize>)> {
+fn numbers<'a>(obs: &'a Object<'_>) -> PyResult<(Numbers<'a>, Option<usize>)> {
     let Some(array) = array::of(obs) else { return mismatch!("observations are no array") };
     let rows = array.shape().first().copied();
     // SAFETY: callers read them while attached, without running anything of Python's.
     if let Some(floats) = unsafe { array::elements(array) } {
-        return Ok((Cow::Borrowed(floats), rows));
+        return Ok((Numbers::Borrowed(floats), rows));
+    }
+    // SAFETY: as above.
+    if let Some(bytes) = unsafe { array::elements::<u8>(array) } {
+        return Ok((Numbers::Own(Scratch::converted(bytes).python()?), rows));
     }
     let descr = array.dtype();
     let source = Source::rows(array::data(array), descr.itemsize() as isize);
     let number = array::number_type(&descr).filter(|_| array.is_c_contiguous());
     // SAFETY: so many contiguous numbers of this type.
     match number.and_then(|number| unsafe { as_singles(number, source, array.len()) }) {
-        Some(singles) => Ok((Cow::Owned(singles), rows)),
+        Some(singles) => Ok((Numbers::Converted(singles), rows)),
         None => mismatch!("observations are of a dtype that is not read directly, or not contiguous"),
     }
 }

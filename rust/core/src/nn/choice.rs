@@ -41,6 +41,8 @@ const MARGIN: f32 = 1e-5;
 const PROBABILITY_MARGIN: f64 = 1e-5;
 /// Products that are worth the wake-up of another thread.
 const WORTH_SHARING: usize = 4_000_000;
+/// Rows of images that are worth a thread of their own.
+const IMAGES: usize = 4;
 /// Products of one chunk of shared work.
 const CHUNK: usize = 1_000_000;
 
@@ -150,13 +152,14 @@ impl Network {
     /// Shows each tile to `look`, on several threads if there is much work, until one returns false.
     fn each(&self, obs: &[f32], rows: usize, look: impl Fn(Done<'_>) -> bool + Sync) -> Result<bool> {
         if rows.saturating_mul(self.products()) < WORTH_SHARING || pool::threads() == 1 {
-            return Ok(self.pass(obs, 0..rows, &mut self.scratch()?, look));
+            return Ok(self.pass(obs, 0..rows, &mut self.scratch(rows)?, look));
         }
-        let chunk = (CHUNK / self.products().max(1)).next_multiple_of(16).max(16);
+        let least = if self.has_images() { IMAGES } else { 16 };
+        let chunk = (CHUNK / self.products().max(1)).next_multiple_of(least).max(least);
         let (goes_on, fits) = (AtomicBool::new(true), AtomicBool::new(true));
         pool::run(rows.div_ceil(chunk), |k| {
             let part: Range<usize> = k * chunk..rows.min((k + 1) * chunk);
-            match self.scratch() {
+            match self.scratch(part.len()) {
                 Ok(mut scratch) => {
                     if goes_on.load(Ordering::Relaxed) && !self.pass(obs, part, &mut scratch, &look) {
                         goes_on.store(false, Ordering::Relaxed);
@@ -166,7 +169,7 @@ impl Network {
             }
         });
         if !fits.into_inner() {
-            self.scratch()?; // the same error, with its text
+            self.scratch(chunk)?; // the same error, with its text
         }
         Ok(goes_on.into_inner())
     }

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::functions::Function;
+use super::image::{Filters, Window};
 use crate::error::{Error, Result, value_error};
 
 /// Numbers that somebody else keeps, such as a tensor.
@@ -53,6 +54,22 @@ pub enum Node {
         outputs: usize,
         /// Whether negative outputs become 0.
         relu: bool,
+    },
+    /// A convolution of images.
+    Convolution {
+        /// The slot of the images, `[channels, height, width]`.
+        input: usize,
+        /// What is moved over them.
+        filters: Arc<Filters>,
+    },
+    /// A number for each window of each channel of images.
+    Pool {
+        /// The slot of the images, `[channels, height, width]`.
+        input: usize,
+        /// The window.
+        window: Arc<Window>,
+        /// Whether it is the greatest number, not the mean.
+        greatest: bool,
     },
     /// A function of each number.
     Map {
@@ -204,6 +221,10 @@ impl Part {
             value_error!("places are an array of integers, got {self:?}")
         }
     }
+
+    fn window(&self) -> Result<Window> {
+        Window::new(&self.places()?)
+    }
 }
 
 impl Node {
@@ -217,6 +238,9 @@ impl Node {
         let reduce = |input: &Part, size: &Part, reduction| {
             Ok(Self::Reduce { input: input.size()?, size: size.size()?, reduction })
         };
+        let pool = |input: &Part, window: &Part, greatest| {
+            Ok(Self::Pool { input: input.size()?, window: window.window()?.into(), greatest })
+        };
         Ok(match (name, parts) {
             ("constant", [values]) => Self::Constant { values: values.weights()? },
             ("linear", [input, Part::Weights(weight, rows), bias, Part::Number(relu)]) => {
@@ -224,6 +248,13 @@ impl Node {
                 let bias = bias.weights_if_any()?;
                 Self::Linear { input: input.size()?, weight: *weight, bias, outputs, relu: *relu != 0.0 }
             }
+            ("conv", [input, weight, bias, window, groups, Part::Number(relu)]) => {
+                let (weight, bias) = (weight.weights()?, bias.weights_if_any()?);
+                let filters = Filters::new(window.window()?, weight, bias, groups.size()?, *relu != 0.0)?;
+                Self::Convolution { input: input.size()?, filters: filters.into() }
+            }
+            ("max_pool", [input, window]) => return pool(input, window, true),
+            ("mean_pool", [input, window]) => return pool(input, window, false),
             ("add", [one, other]) => return pair(one, other, Operation::Add),
             ("subtract", [one, other]) => return pair(one, other, Operation::Subtract),
             ("multiply", [one, other]) => return pair(one, other, Operation::Multiply),
@@ -255,16 +286,77 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The slots that it reads.
+    fn inputs(&self) -> &[usize] {
+        match self {
+            Self::Pair { inputs, .. } => inputs,
+            Self::Join { inputs } => inputs,
+            Self::Constant { .. } => &[],
+            Self::Linear { input, .. }
+            | Self::Convolution { input, .. }
+            | Self::Pool { input, .. }
+            | Self::Map { input, .. }
+            | Self::Reduce { input, .. }
+            | Self::Softmax { input, .. }
+            | Self::Expectation { input, .. }
+            | Self::Normalize { input, .. }
+            | Self::Pick { input, .. } => std::slice::from_ref(input),
+        }
+    }
+}
+
+/// Where the numbers of a slot are in a tile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Where it begins, in elements of all rows.
+    pub start: usize,
+    /// Whether it has row after row, which images need; otherwise the rows stand next to each other.
+    pub by_rows: bool,
+    /// Where a copy in the other order begins, if a node needs it.
+    pub copy: Option<usize>,
+}
+
 /// A network whose weights somebody else keeps.
 #[derive(Clone, Debug)]
 pub struct Network {
     nodes: Vec<Node>,
     /// The number of elements of each slot.
     widths: Vec<usize>,
-    /// Where each slot begins in a tile.
-    starts: Vec<usize>,
+    places: Vec<Place>,
+    /// The elements of one row of a tile.
+    row: usize,
     /// Products of one row.
     cost: usize,
+}
+
+/// Returns the places of slots, and the elements of a row.
+fn arranged(nodes: &[Node], widths: &[usize]) -> (Vec<Place>, usize) {
+    let is_image = |node: &Node| matches!(node, Node::Convolution { .. } | Node::Pool { .. });
+    let mut places = vec![Place { start: 0, by_rows: nodes.iter().any(is_image), copy: None }];
+    for node in nodes {
+        let any = |places: &[Place]| node.inputs().iter().any(|&slot| places[slot].by_rows);
+        let moves = matches!(node, Node::Map { .. } | Node::Pair { .. } | Node::Pick { .. } | Node::Join { .. });
+        let by_rows = is_image(node) || (moves && any(&places));
+        for &slot in node.inputs() {
+            if places[slot].by_rows != by_rows {
+                places[slot].copy = Some(0);
+            }
+        }
+        places.push(Place { start: 0, by_rows, copy: None });
+    }
+    let mut end = 0;
+    for (k, (place, width)) in places.iter_mut().zip(widths).enumerate() {
+        place.start = end;
+        if k > 0 || !place.by_rows {
+            end += width; // otherwise observations are read where they are
+        }
+        if let Some(copy) = &mut place.copy {
+            *copy = end;
+            end += width;
+        }
+    }
+    (places, end)
 }
 
 /// The number of groups of `size` that `width` numbers make.
@@ -273,6 +365,14 @@ fn groups(node: usize, width: usize, size: usize) -> Result<usize> {
         Some(groups) if groups * size == width => Ok(groups),
         _ => value_error!("node {node} needs groups of {size} numbers, got {width} in all"),
     }
+}
+
+/// Compares the numbers of a slot with those of the images that a node reads.
+fn image(node: usize, width: usize, window: &Window) -> Result<()> {
+    if width != window.inputs() {
+        return value_error!("node {node} reads images of {} numbers, got {width}", window.inputs());
+    }
+    Ok(())
 }
 
 /// The most elements of all slots of one row: a tile of 16 rows then takes 256 MiB.
@@ -299,6 +399,15 @@ impl Network {
                     }
                     cost = cost.saturating_add(products);
                     outputs
+                }
+                Node::Convolution { input, ref filters } => {
+                    image(k, width(input)?, &filters.window)?;
+                    cost = cost.saturating_add(filters.products());
+                    filters.outputs()
+                }
+                Node::Pool { input, ref window, .. } => {
+                    image(k, width(input)?, window)?;
+                    window.channels().saturating_mul(window.places())
                 }
                 Node::Map { input, .. } => width(input)?,
                 Node::Pair { inputs: [one, other], .. } => {
@@ -351,8 +460,8 @@ impl Network {
                 "a network has 1 to {MOST} numbers for a row, and at least one in each slot, got {all}"
             );
         }
-        let starts = widths.iter().scan(0, |end, &width| Some(std::mem::replace(end, *end + width))).collect();
-        Ok(Self { nodes, widths, starts, cost })
+        let (places, row) = arranged(&nodes, &widths);
+        Ok(Self { nodes, widths, places, row, cost })
     }
 
     /// Returns the number of elements of an input.
@@ -405,13 +514,27 @@ impl Network {
         &self.nodes
     }
 
-    pub(super) fn start(&self, slot: usize) -> usize {
-        self.starts[slot]
+    pub(super) fn place(&self, slot: usize) -> Place {
+        self.places[slot]
     }
 
-    /// The elements of all slots of one row.
+    /// Whether observations are read where they are, row by row.
+    pub(super) fn has_images(&self) -> bool {
+        self.places[0].by_rows
+    }
+
+    /// The elements of one row of a tile.
     pub(super) fn row(&self) -> usize {
-        self.widths.iter().sum()
+        self.row
+    }
+
+    /// The numbers that the packed weights of all filters need, and the largest padded image.
+    pub(super) fn packed(&self) -> (usize, usize) {
+        let filters = self.nodes.iter().filter_map(|node| match node {
+            Node::Convolution { filters, .. } => Some(filters),
+            _ => None,
+        });
+        filters.fold((0, 0), |(all, most), filters| (all + filters.packed(), most.max(filters.padded())))
     }
 
     /// Returns the number of products for one row.

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::functions::softmax;
 use super::linear::{magnitude, product};
-use super::network::{Network, Node, Operation, Reduction, Weights};
+use super::scratch::Scratch;
+use super::network::{Network, Node, Operation, Place, Reduction, Weights};
 use crate::error::Result;
 use crate::simd::{MulAdd, ProductKernel, run_products};
-use crate::vectors::filled;
 
 /// Rows of a full tile.
 const WIDE: usize = 16;
@@ -19,6 +19,8 @@ pub(super) struct Done<'a> {
     /// The rows of the batch.
     pub rows: Range<usize>,
     lanes: usize,
+    /// The observations of these rows.
+    obs: &'a [f32],
     numbers: &'a [f32],
     network: &'a Network,
 }
@@ -27,9 +29,14 @@ impl Done<'_> {
     /// The numbers of a slot for the row `k` of the tile.
     #[inline]
     pub fn row(&self, slot: usize, k: usize) -> impl Iterator<Item = f32> {
-        let start = self.network.start(slot) * self.lanes + k;
         let width = self.network.width(slot).expect("invariant: the slot is there");
-        self.numbers[start..].iter().step_by(self.lanes).take(width).copied()
+        let Place { start, by_rows, .. } = self.network.place(slot);
+        let (numbers, step) = match (by_rows, slot) {
+            (true, 0) => (&self.obs[k * width..], 1),
+            (true, _) => (&self.numbers[start * self.lanes + k * width..], 1),
+            (false, _) => (&self.numbers[start * self.lanes + k..], self.lanes),
+        };
+        numbers.iter().step_by(step).take(width).copied()
     }
 
     /// The scale of the rounding errors of a slot: see [`magnitude`].
@@ -45,13 +52,21 @@ impl Done<'_> {
 
     fn scale_of<const L: usize>(&self, slot: usize) -> [f32; L] {
         let (lanes, _) = self.numbers.as_chunks::<L>();
-        let read = |slot: usize| &lanes[self.network.start(slot)..][..self.network.width(slot).unwrap_or(0)];
+        let read = |slot: usize| {
+            let Place { start, by_rows, copy } = self.network.place(slot);
+            let start = if by_rows { copy.expect("invariant: nodes of lanes have copies") } else { start };
+            &lanes[start..][..self.network.width(slot).unwrap_or(0)]
+        };
         let both = |one: [f32; L], other: [f32; L]| -> [f32; L] { std::array::from_fn(|lane| one[lane] + other[lane]) };
         match slot.checked_sub(1).map(|k| &self.network.nodes()[k]) {
             Some(&Node::Linear { input, weight, bias, outputs, .. }) => {
                 let bias = bias.map_or(std::ptr::null(), |bias| bias.data());
                 // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
                 unsafe { magnitude(read(input), weight.data(), bias, outputs) }
+            }
+            Some(Node::Convolution { input, filters }) => {
+                let (weights, bias) = filters.magnitudes();
+                self.largest::<L>(*input).map(|largest| weights * largest + bias)
             }
             Some(&Node::Map { input, function }) => {
                 let (below, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
@@ -89,7 +104,7 @@ impl Done<'_> {
                 let most = weight.map_or(1.0, |weight| each(weight).fold(0.0_f32, |most, x| most.max(x.abs())));
                 std::array::from_fn(|lane| 2.0 * most * steepest[lane] * below[lane] + largest[lane])
             }
-            Some(&Node::Pick { input, .. }) => self.scale_of(input),
+            Some(&Node::Pick { input, .. } | &Node::Pool { input, .. }) => self.scale_of(input),
             Some(Node::Join { inputs }) => inputs.iter().fold([0.0; L], |scale, &input| {
                 let other = self.scale_of::<L>(input);
                 std::array::from_fn(|lane| scale[lane].max(other[lane]))
@@ -100,9 +115,18 @@ impl Done<'_> {
 
     /// The largest magnitude in a slot, in each lane.
     fn largest<const L: usize>(&self, slot: usize) -> [f32; L] {
+        let mut largest = [0.0_f32; L];
+        if self.network.place(slot).by_rows {
+            for (k, largest) in largest.iter_mut().enumerate().take(self.rows.len()) {
+                *largest = self.row(slot, k).fold(0.0, |largest, x| largest.max(x.abs()));
+            }
+            return largest;
+        }
         let (lanes, _) = self.numbers.as_chunks::<L>();
-        let slots = &lanes[self.network.start(slot)..][..self.network.width(slot).unwrap_or(0)];
-        slots.iter().fold([0.0; L], |scale, row| std::array::from_fn(|lane| scale[lane].max(row[lane].abs())))
+        for row in &lanes[self.network.place(slot).start..][..self.network.width(slot).unwrap_or(0)] {
+            largest = std::array::from_fn(|lane| largest[lane].max(row[lane].abs()));
+        }
+        largest
     }
 
     /// The scale of expected values: relative errors of probabilities shift them by the distances of the values, and
@@ -115,7 +139,7 @@ impl Done<'_> {
         let (exponent, (lanes, _)) = (self.scale_of::<L>(exponents), self.numbers.as_chunks::<L>());
         let width = |slot: usize| self.network.width(slot).unwrap_or(0);
         let (probabilities, means) =
-            (&lanes[self.network.start(input)..][..width(input)], &lanes[self.network.start(slot)..][..width(slot)]);
+            (&lanes[self.network.place(input).start..][..width(input)], &lanes[self.network.place(slot).start..][..width(slot)]);
         let mut scale = [0.0_f32; L];
         for (group, mean) in probabilities.chunks_exact(values.len()).zip(means) {
             let (mut distance, mut size) = ([0.0_f32; L], [0.0_f32; L]);
@@ -139,9 +163,11 @@ fn each(weights: Weights) -> impl Iterator<Item = f32> {
 }
 
 impl Network {
-    /// The numbers that a pass needs as scratch memory.
-    pub(super) fn scratch(&self) -> Result<Vec<f32>> {
-        filled(0.0, self.row() * WIDE)
+    /// The numbers that a pass of `rows` rows needs as scratch memory.
+    pub(super) fn scratch(&self, rows: usize) -> Result<Scratch> {
+        let (packed, padded) = self.packed();
+        let lanes = if rows > NARROW { WIDE } else { NARROW };
+        Scratch::of(packed + padded + self.row() * lanes)
     }
 
     /// Computes all slots of the rows `rows` of a batch `obs`, tile by tile, and shows each tile to `look`.
@@ -152,20 +178,31 @@ impl Network {
         scratch: &mut [f32],
         mut look: impl FnMut(Done<'_>) -> bool,
     ) -> bool {
+        let (packed, padded) = self.packed();
+        let (packed, scratch) = scratch.split_at_mut(packed);
+        let (padded, scratch) = scratch.split_at_mut(padded);
+        let mut rest = &mut *packed;
+        for node in self.nodes() {
+            if let Node::Convolution { filters, .. } = node {
+                let (own, others) = rest.split_at_mut(filters.packed());
+                filters.pack(own);
+                rest = others;
+            }
+        }
         let mut row = rows.start;
         while row < rows.end {
             let left = rows.end - row;
             let lanes = if left > NARROW { WIDE } else { NARROW };
             let tile = row..row + left.min(lanes);
-            let given = &obs[tile.start * self.inputs()..tile.end * self.inputs()];
+            let obs = &obs[tile.start * self.inputs()..tile.end * self.inputs()];
             let numbers = &mut scratch[..self.row() * lanes];
             if lanes == WIDE {
-                run_products(Tile::<WIDE> { network: self, obs: given, slots: numbers.as_chunks_mut().0 });
+                run_products(Tile::<WIDE> { network: self, obs, packed, padded, slots: numbers.as_chunks_mut().0 });
             } else {
-                run_products(Tile::<NARROW> { network: self, obs: given, slots: numbers.as_chunks_mut().0 });
+                run_products(Tile::<NARROW> { network: self, obs, packed, padded, slots: numbers.as_chunks_mut().0 });
             }
             row = tile.end;
-            if !look(Done { rows: tile, lanes, numbers, network: self }) {
+            if !look(Done { rows: tile, lanes, obs, numbers, network: self }) {
                 return false;
             }
         }
@@ -177,93 +214,217 @@ impl Network {
 struct Tile<'a, const L: usize> {
     network: &'a Network,
     obs: &'a [f32],
+    /// The packed weights of all filters.
+    packed: &'a [f32],
+    /// Room for a padded image.
+    padded: &'a mut [f32],
     slots: &'a mut [[f32; L]],
+}
+
+/// The slots before a node, as it reads them.
+struct Before<'a, const L: usize> {
+    network: &'a Network,
+    obs: &'a [f32],
+    rows: usize,
+    slots: &'a [[f32; L]],
+}
+
+impl<'a, const L: usize> Before<'a, L> {
+    /// A slot with the rows next to each other.
+    #[inline(always)]
+    fn lanes(&self, slot: usize) -> &'a [[f32; L]] {
+        let (place, width) = (self.network.place(slot), self.network.width(slot).unwrap_or(0));
+        let start = if place.by_rows { place.copy.expect("invariant: it was copied") } else { place.start };
+        &self.slots[start..start + width]
+    }
+
+    /// A slot row after row.
+    #[inline(always)]
+    fn rows(&self, slot: usize) -> &'a [f32] {
+        let (place, width) = (self.network.place(slot), self.network.width(slot).unwrap_or(0));
+        if slot == 0 {
+            return self.obs;
+        }
+        let start = if place.by_rows { place.start } else { place.copy.expect("invariant: it was copied") };
+        &self.slots[start..start + width].as_flattened()[..self.rows * width]
+    }
+}
+
+/// Writes rows next to each other, and 0 into lanes without a row.
+#[inline(always)]
+fn to_lanes<const L: usize>(rows: &[f32], lanes: &mut [[f32; L]]) {
+    if rows.len() < lanes.len() * L {
+        lanes.fill([0.0; L]);
+    }
+    for (lane, row) in rows.chunks_exact(lanes.len()).enumerate() {
+        for (to, &number) in lanes.iter_mut().zip(row) {
+            to[lane] = number;
+        }
+    }
+}
+
+/// Writes row after row.
+#[inline(always)]
+fn to_rows<const L: usize>(lanes: &[[f32; L]], rows: &mut [f32]) {
+    for (lane, row) in rows.chunks_exact_mut(lanes.len()).enumerate() {
+        for (to, numbers) in row.iter_mut().zip(lanes) {
+            *to = numbers[lane];
+        }
+    }
 }
 
 impl<const L: usize> ProductKernel for Tile<'_, L> {
     #[inline(always)]
     fn run<M: MulAdd>(self) {
-        let Self { network, obs, slots } = self;
+        let Self { network, obs, packed, padded, slots } = self;
         let inputs = network.inputs();
-        for (lane, row) in obs.chunks_exact(inputs).enumerate() {
-            for (slot, &number) in slots.iter_mut().zip(row) {
-                slot[lane] = number;
-            }
+        let rows = obs.len() / inputs;
+        let first = network.place(0);
+        if let Some(start) = if first.by_rows { first.copy } else { Some(first.start) } {
+            to_lanes(obs, &mut slots[start..start + inputs]);
         }
-        let nodes = network.nodes();
-        for (k, node) in nodes.iter().enumerate() {
-            let (before, after) = slots.split_at_mut(network.start(k + 1));
+        let mut packed = packed;
+        for (k, node) in network.nodes().iter().enumerate() {
+            let place = network.place(k + 1);
             let width = network.width(k + 1).expect("invariant: a slot for each node");
-            let out = &mut after[..width];
-            let read = |slot: usize| &before[network.start(slot)..network.start(slot + 1)];
-            match *node {
-                Node::Linear { input, weight, bias, relu, .. } => {
-                    let (weight, bias) = (weight.data(), bias.map_or(std::ptr::null(), |bias| bias.data()));
-                    if relu {
-                        // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
-                        unsafe { product::<M, L, true>(read(input), weight, bias, out) };
-                    } else {
-                        // SAFETY: as above.
-                        unsafe { product::<M, L, false>(read(input), weight, bias, out) };
+            let (before, after) = slots.split_at_mut(place.start);
+            let (out, after) = after.split_at_mut(width);
+            let before = Before { network, obs, rows, slots: before };
+            match node {
+                Node::Convolution { input, filters } => {
+                    let (own, others) = packed.split_at(filters.packed());
+                    let images = before.rows(*input).chunks_exact(filters.window.inputs());
+                    for (image, out) in images.zip(out.as_flattened_mut().chunks_exact_mut(width)) {
+                        filters.apply::<M>(image, own, &mut padded[..filters.padded()], out);
+                    }
+                    packed = others;
+                }
+                Node::Pool { input, window, greatest } => {
+                    let images = before.rows(*input).chunks_exact(window.inputs());
+                    for (image, out) in images.zip(out.as_flattened_mut().chunks_exact_mut(width)) {
+                        window.pool(image, out, *greatest);
                     }
                 }
-                Node::Map { input, function } => {
-                    out.copy_from_slice(read(input));
-                    function.apply(out.as_flattened_mut());
+                _ if place.by_rows => by_rows(node, &before, out.as_flattened_mut(), width),
+                _ => in_lanes::<M, L>(node, &before, out),
+            }
+            if place.copy.is_some() {
+                let copy = &mut after[..width];
+                if place.by_rows {
+                    to_lanes(&out.as_flattened()[..rows * width], copy);
+                } else {
+                    to_rows(out, &mut copy.as_flattened_mut()[..rows * width]);
                 }
-                Node::Pair { inputs: [one, other], operation } => {
-                    operation.apply(read(one).as_flattened(), read(other).as_flattened(), out.as_flattened_mut());
+            }
+        }
+    }
+}
+
+/// Computes a node whose slot has row after row.
+#[inline(always)]
+fn by_rows<const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [f32], width: usize) {
+    let out = &mut out[..before.rows * width];
+    match node {
+        Node::Map { input, function } => {
+            out.copy_from_slice(before.rows(*input));
+            function.apply(out);
+        }
+        Node::Pair { inputs: [one, other], operation } => {
+            operation.apply(before.rows(*one), before.rows(*other), out);
+        }
+        Node::Pick { input, places } => {
+            let from = before.rows(*input).chunks_exact(before.network.width(*input).unwrap_or(1));
+            for (out, from) in out.chunks_exact_mut(width).zip(from) {
+                for (out, &place) in out.iter_mut().zip(&**places) {
+                    *out = from[place];
                 }
-                Node::Reduce { input, size, reduction } => {
-                    for (out, group) in out.iter_mut().zip(read(input).chunks_exact(size)) {
-                        *out = reduction.of(group);
-                    }
+            }
+        }
+        Node::Join { inputs } => {
+            let mut start = 0;
+            for &input in &**inputs {
+                let size = before.network.width(input).unwrap_or(1);
+                for (out, from) in out.chunks_exact_mut(width).zip(before.rows(input).chunks_exact(size)) {
+                    out[start..start + size].copy_from_slice(from);
                 }
-                Node::Softmax { input, size } => {
-                    out.copy_from_slice(read(input));
-                    for group in out.chunks_exact_mut(size) {
-                        softmax(group);
-                    }
-                }
-                Node::Expectation { input, values } => {
-                    for (out, group) in out.iter_mut().zip(read(input).chunks_exact(values.len())) {
-                        *out = sum_of(group.iter().zip(each(values))).map(|sum| sum as f32);
-                    }
-                }
-                Node::Normalize { input, size, epsilon, centered, weight, bias } => {
-                    for (out, group) in out.chunks_exact_mut(size).zip(read(input).chunks_exact(size)) {
-                        let (mean, factor) = moments(group, epsilon, centered);
-                        let (mut factors, mut terms) = (weight.map(each), bias.map(each));
-                        for (out, lanes) in out.iter_mut().zip(group) {
-                            let scale = factors.as_mut().and_then(Iterator::next).unwrap_or(1.0);
-                            let shift = terms.as_mut().and_then(Iterator::next).unwrap_or(0.0);
-                            for lane in 0..L {
-                                out[lane] = (lanes[lane] - mean[lane]) * factor[lane] * scale + shift;
-                            }
-                        }
-                    }
-                }
-                Node::Pick { input, ref places } => {
-                    let from = read(input);
-                    for (out, &place) in out.iter_mut().zip(&**places) {
-                        *out = from[place];
-                    }
-                }
-                Node::Join { ref inputs } => {
-                    let mut rest = out;
-                    for &input in &**inputs {
-                        let (part, others) = rest.split_at_mut(read(input).len());
-                        part.copy_from_slice(read(input));
-                        rest = others;
-                    }
-                }
-                Node::Constant { values } => {
-                    for (out, value) in out.iter_mut().zip(each(values)) {
-                        *out = [value; L];
+                start += size;
+            }
+        }
+        _ => unreachable!("invariant: other nodes have the rows next to each other"),
+    }
+}
+
+/// Computes a node whose slot has the rows next to each other.
+#[inline(always)]
+fn in_lanes<M: MulAdd, const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [[f32; L]]) {
+    let read = |slot: usize| before.lanes(slot);
+    match *node {
+        Node::Linear { input, weight, bias, relu, .. } => {
+            let (weight, bias) = (weight.data(), bias.map_or(std::ptr::null(), |bias| bias.data()));
+            if relu {
+                // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
+                unsafe { product::<M, L, true>(read(input), weight, bias, out) };
+            } else {
+                // SAFETY: as above.
+                unsafe { product::<M, L, false>(read(input), weight, bias, out) };
+            }
+        }
+        Node::Map { input, function } => {
+            out.copy_from_slice(read(input));
+            function.apply(out.as_flattened_mut());
+        }
+        Node::Pair { inputs: [one, other], operation } => {
+            operation.apply(read(one).as_flattened(), read(other).as_flattened(), out.as_flattened_mut());
+        }
+        Node::Reduce { input, size, reduction } => {
+            for (out, group) in out.iter_mut().zip(read(input).chunks_exact(size)) {
+                *out = reduction.of(group);
+            }
+        }
+        Node::Softmax { input, size } => {
+            out.copy_from_slice(read(input));
+            for group in out.chunks_exact_mut(size) {
+                softmax(group);
+            }
+        }
+        Node::Expectation { input, values } => {
+            for (out, group) in out.iter_mut().zip(read(input).chunks_exact(values.len())) {
+                *out = sum_of(group.iter().zip(each(values))).map(|sum| sum as f32);
+            }
+        }
+        Node::Normalize { input, size, epsilon, centered, weight, bias } => {
+            for (out, group) in out.chunks_exact_mut(size).zip(read(input).chunks_exact(size)) {
+                let (mean, factor) = moments(group, epsilon, centered);
+                let (mut factors, mut terms) = (weight.map(each), bias.map(each));
+                for (out, lanes) in out.iter_mut().zip(group) {
+                    let scale = factors.as_mut().and_then(Iterator::next).unwrap_or(1.0);
+                    let shift = terms.as_mut().and_then(Iterator::next).unwrap_or(0.0);
+                    for lane in 0..L {
+                        out[lane] = (lanes[lane] - mean[lane]) * factor[lane] * scale + shift;
                     }
                 }
             }
         }
+        Node::Pick { input, ref places } => {
+            let from = read(input);
+            for (out, &place) in out.iter_mut().zip(&**places) {
+                *out = from[place];
+            }
+        }
+        Node::Join { ref inputs } => {
+            let mut rest = out;
+            for &input in &**inputs {
+                let (part, others) = rest.split_at_mut(read(input).len());
+                part.copy_from_slice(read(input));
+                rest = others;
+            }
+        }
+        Node::Constant { values } => {
+            for (out, value) in out.iter_mut().zip(each(values)) {
+                *out = [value; L];
+            }
+        }
+        Node::Convolution { .. } | Node::Pool { .. } => unreachable!("invariant: images have row after row"),
     }
 }
 
