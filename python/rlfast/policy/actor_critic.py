@@ -12,6 +12,7 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
+from rlfast.data.forms import Form
 from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
 from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.policy.components.batches import info_of
@@ -145,8 +146,8 @@ class ActorCriticLearner(ReplayLearner):
         act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
         return cast(ActStateBatchProtocol, wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
-        return ContinuousChooser(self, shape, self._act_shape)
+    def _make_chooser(self, form: Form) -> Chooser:
+        return ContinuousChooser(self, form, self._act_shape)
 
     @instead_of_forward(lambda result: result.act)
     def act(

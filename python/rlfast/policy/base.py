@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, ReplayBuffer, to_numpy
+from rlfast.data.forms import Form
 from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, arr_type
 from rlfast.env.spaces.actions import check_shape, fitted_actions, into_box, ranges, within
 from rlfast.policy.compile.compiled_update import CompiledUpdate, check_compilable
@@ -22,7 +23,7 @@ from rlfast.policy.components.network_checks import acting_error, check_losses, 
 from rlfast.policy.components.options import full_signature
 from rlfast.policy.components.returns import Index, episode_mc_return_to_go
 from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, drop_overridden, overrides
-from rlfast.policy.native.choosers import Chooser, current_chooser, shape_of
+from rlfast.policy.native.choosers import Chooser, current_chooser
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
 from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
@@ -303,7 +304,7 @@ class BasePolicy(nn.Module, ABC):
         """
         if state is None and not info and (self.maps_no_action or self.action_type == "continuous"):
             try:
-                chosen = self.native_chooser(shape_of(obs)).choose_one(obs)
+                chosen = self.native_chooser(Form.of(obs)).choose_one(obs)
             except NotNativeError:
                 chosen = None
             if chosen is not None:
@@ -319,20 +320,20 @@ class BasePolicy(nn.Module, ABC):
 
     # -- acting without torch ------------------------------------------------------------------------------------------
 
-    def native_chooser(self, shape: tuple[int, ...]) -> Chooser:
+    def native_chooser(self, shape: tuple[int, ...] | Form) -> Chooser:
         """Return what chooses this policy's actions in Rust: the same as :meth:`forward` chooses, continuous ones but
         for rounding.
 
-        :param shape: the shape of one observation.
+        :param shape: the form of one observation, or the shape of an array of floats.
         :raises NotNativeError: it cannot, for the reason in the text.
         """
         return current_chooser(self, shape, self._make_chooser)
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+    def _make_chooser(self, form: Form) -> Chooser:
         """Make what chooses actions in Rust; a policy defines it to say what its network and its choice are."""
-        return self._no_chooser(shape)
+        return self._no_chooser(form)
 
-    def _no_chooser(self, shape: tuple[int, ...]) -> Chooser:
+    def _no_chooser(self, form: Form) -> Chooser:
         raise NotNativeError(f"{type(self).__name__} does not act in Rust: it chooses actions by a method of its own")
 
     def native_exploration(self) -> tuple[float, int, Any] | None:

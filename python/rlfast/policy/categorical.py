@@ -8,6 +8,7 @@ from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.forms import Form
 from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 from rlfast.functional.distributions import Categorical
 from rlfast.policy.components.action_masks import action_mask, legal_logits
@@ -66,8 +67,8 @@ class CategoricalLearner(ReplayLearner):
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
         return cast(DistBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
-        return ClockChooser(self, shape, Categorical)
+    def _make_chooser(self, form: Form) -> Chooser:
+        return ClockChooser(self, form, Categorical)
 
     @instead_of_forward(lambda result: result.dist)
     def dist(self, obs: object, state: object = None, batch: object = None) -> Categorical:

@@ -12,6 +12,7 @@ from torch import nn
 from rlfast._core import explore
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.forms import Form
 from rlfast.data.random_actions import random_legal
 from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TLearningRateScheduler
@@ -260,8 +261,8 @@ class QLearner(ReplayLearner):
             return explore(self.rng.bit_generator, self.eps, self.max_action_num, np.asarray(act, np.int64))
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
-        return self.for_all_actions(Chooser(self, shape, ("max_action_num",)))
+    def _make_chooser(self, form: Form) -> Chooser:
+        return self.for_all_actions(Chooser(self, form, ("max_action_num",)))
 
     def for_all_actions(self, chooser: Chooser) -> Chooser:
         """Return a chooser that has a number for each action.

@@ -12,6 +12,7 @@ from torch import nn
 
 from rlfast.data import Batch, ReplayBuffer, to_torch
 from rlfast.data.batch.batch import wrap
+from rlfast.data.forms import Form
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, TrainingStats
@@ -253,12 +254,12 @@ class RolloutLearner(BasePolicy):
         """The actor."""
         return self.actor
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+    def _make_chooser(self, form: Form) -> Chooser:
         if self.action_type == "continuous":
-            return NormalChooser(self, shape, (-1,), dist=self._dist)
+            return NormalChooser(self, form, (-1,), dist=self._dist)
         if self._torch_rng is not None and self.dist_fn is torch.distributions.Categorical:
             raise NotNativeError("the Categorical of torch draws from a stream that is seeded for each choice")
-        return ClockChooser(self, shape, self.dist_fn)
+        return ClockChooser(self, form, self.dist_fn)
 
     @property
     def _networks(self) -> tuple[nn.Module, ...]:

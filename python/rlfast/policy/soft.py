@@ -7,6 +7,7 @@ from typing import Any, Literal, Unpack, cast
 import torch
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.forms import Form
 from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
 from rlfast.exploration import BaseNoise
 from rlfast.functional.distributions import SquashedNormal
@@ -111,8 +112,8 @@ class SoftLearner(ActorCriticLearner):
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
         return cast(DistLogProbBatchProtocol, wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
-        return NormalChooser(self, shape, self._act_shape, squashed=True)
+    def _make_chooser(self, form: Form) -> Chooser:
+        return NormalChooser(self, form, self._act_shape, squashed=True)
 
     @instead_of_forward(lambda result: (result.act, result.log_prob.flatten()))
     def sample(

@@ -10,7 +10,9 @@ from torch import nn
 from torch.nn import Linear
 from torch.nn import functional as F  # noqa: N812 (as users do)
 
+from rlfast.data.forms import Form, Part
 from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import Net, SimbaNet
 
 
@@ -113,6 +115,65 @@ def halves(*sizes: int) -> nn.Module:
     return nn.ModuleList([Linear(*sizes), Linear(*sizes)])
 
 
+class Impala(nn.Module):
+    """The residual network of IMPALA (arXiv:1802.01561), as CleanRL writes it for Procgen."""
+
+    def __init__(self, shape, actions: int, depths=(4, 8)) -> None:
+        super().__init__()
+        channels, height, width = shape
+        layers: list[nn.Module] = []
+        for depth in depths:
+            layers += [
+                nn.Conv2d(channels, depth, 3, padding=1), nn.MaxPool2d(3, 2, 1), ResidualImage(depth),
+                ResidualImage(depth),
+            ]  # fmt: skip
+            channels, height, width = depth, (height + 1) // 2, (width + 1) // 2
+        self.network = nn.Sequential(*layers, nn.Flatten(), nn.ReLU(), Linear(channels * height * width, 16), nn.ReLU())
+        self.actor = Linear(16, actions)
+
+    def forward(self, obs, state=None, info=None):
+        x = torch.as_tensor(obs)
+        return self.actor(self.network(x.permute((0, 3, 1, 2)) / 255.0)), state
+
+
+class ResidualImage(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv0 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        inputs = x
+        x = self.conv0(nn.functional.relu(x))
+        return self.conv1(nn.functional.relu(x)) + inputs
+
+
+def pixels(*shape: int) -> Form:
+    """Images of uint8."""
+    return Form((Part((), shape, is_bytes=True),))
+
+
+def nature(*, head: int = 3, size: int = 16) -> nn.Sequential:
+    """CleanRL's network of DQN for Atari, with fewer filters."""
+    return nn.Sequential(
+        nn.Conv2d(4, 8, 8, stride=4), nn.ReLU(), nn.Conv2d(8, 16, 4, stride=2), nn.ReLU(), nn.Conv2d(16, 16, 3),
+        nn.ReLU(), nn.Flatten(), Linear(16, size), nn.ReLU(), Linear(size, head),
+    )  # fmt: skip
+
+
+def preprocessed(net, obs):
+    """SB3's extractor of images, after its ``preprocess_obs``."""
+    return net.q_net(net.linear(net.cnn(obs.float() / 255.0)))
+
+
+def with_batch_norm(*groups: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.LeakyReLU(), nn.Conv2d(4, 4, 3, groups=4),
+        nn.Conv2d(4, 8, 1), nn.SiLU(), nn.AvgPool2d(2, padding=1), nn.GroupNorm(2, 8), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), Linear(8, 2),
+    ).eval()  # fmt: skip
+
+
 STREAMS = ({"hidden_sizes": [8]}, {"hidden_sizes": [8]})
 TAKEN = {
     "Net": (lambda: Net(4, 2, [64, 64]), (4,)),
@@ -197,6 +258,25 @@ TAKEN = {
     "arithmetic": (lambda: Own(powers, first=Linear(4, 16), out=Linear(16, 2)), (4,)),
     "constants made in forward": (lambda: Own(with_time, first=Linear(6, 2)), (4,)),
     "other axes": (lambda: Own(turned, each=Linear(2, 4), out=Linear(11, 2)), (2, 3)),
+    "NatureCNN": (lambda: NatureCNN(4, 36, 36, 3, scale=1 / 255, channels=(8, 16, 16)), pixels(4, 36, 36)),
+    "NatureCNN, scaled before": (lambda: NatureCNN(4, 36, 36, 3, channels=(8, 16, 16)), (4, 36, 36)),
+    "CleanRL's network for Atari": (lambda: Own(lambda net, x: net.q(x / 255.0), q=nature()), pixels(4, 36, 36)),
+    "SB3's NatureCNN": (
+        lambda: Own(preprocessed, cnn=nature()[:7], linear=nn.Sequential(Linear(16, 8), nn.ReLU()), q_net=Linear(8, 2)),
+        pixels(4, 36, 36),
+    ),
+    "IMPALA's residual network": (lambda: Impala((3, 16, 16), 5), pixels(16, 16, 3)),
+    "BatchNorm2d (evaluation), depthwise Conv2d, AvgPool2d, GroupNorm, AdaptiveAvgPool2d": (
+        lambda: Own(lambda net, x: net.layers(x), layers=with_batch_norm()),
+        (2, 9, 7),
+    ),
+    "Conv1d and MaxPool1d": (
+        lambda: User(
+            nn.Unflatten(1, (2, 12)), nn.Conv1d(2, 4, 3, padding="same", dilation=2), nn.MaxPool1d(2), nn.Flatten(),
+            Linear(24, 2),
+        ),
+        (24,),
+    ),
     "views of other shapes": (
         lambda: Own(lambda net, x: net.mlp(x).squeeze(1), mlp=nn.Sequential(mlp(4, 8, 2), nn.Unflatten(1, (1, 2)))),
         (4,),
@@ -226,11 +306,27 @@ TORCH = {
     ),
     "Dropout (training)": (lambda: User(Linear(4, 8), nn.Dropout(), Linear(8, 2)), (4,), "a Dropout is in training"),
     "LSTM": (lambda: User(nn.LSTM(4, 8)), (4,), "calls torch.lstm"),
-    "Conv2d": (
-        lambda: Own(lambda net, x: net.conv(x).flatten(1), conv=nn.Conv2d(1, 2, 2)),
+    "ConvTranspose2d": (
+        lambda: Own(lambda net, x: net.conv(x).flatten(1), conv=nn.ConvTranspose2d(1, 2, 2)),
         (1, 4, 4),
-        "calls torch.* ",
+        "calls .*conv_transpose2d",
     ),
+    "Conv2d with other padding than zeros": (
+        lambda: Own(lambda net, x: net.conv(x).flatten(1), conv=nn.Conv2d(1, 2, 3, padding=1, padding_mode="reflect")),
+        (1, 4, 4),
+        "calls torch.nn.functional.pad",
+    ),
+    "Conv2d of computed weights": (
+        lambda: Own(lambda net, x: F.conv2d(x, net.conv.weight.exp()).flatten(1), conv=nn.Conv2d(1, 2, 3)),
+        (1, 4, 4),
+        "convolves with weights that it computes",
+    ),
+    "MaxPool2d with ceil_mode": (
+        lambda: Own(lambda net, x: net.layers(x).flatten(1), layers=nn.MaxPool2d(2, ceil_mode=True)),
+        (1, 5, 4),
+        "reach over the border",
+    ),
+    "arithmetic of bytes": (lambda: Bytes(), pixels(4), "computes in torch.uint8"),
     "weight_norm": (
         lambda: User(nn.utils.parametrizations.weight_norm(Linear(4, 8)), Linear(8, 2)),
         (4,),
@@ -281,6 +377,14 @@ TORCH = {
         "not stored as",
     ),
 }
+
+
+class Bytes(User):
+    def __init__(self) -> None:
+        super().__init__(Linear(4, 2))
+
+    def forward(self, obs, state=None, info=None):
+        return self.model((torch.as_tensor(obs) - 128).float()), state
 
 
 class HiddenState(User):

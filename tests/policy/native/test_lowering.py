@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import math
 import re
 import warnings
 from pathlib import Path
@@ -13,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from policy.native.networks import TAKEN, TORCH, User
+from policy.native.networks import TAKEN, TORCH, Own, User, pixels
 from rlfast._core import Network
+from rlfast.data.forms import Example, Form
 from rlfast.policy.native.lowering import Lowered, lowered_network
 from rlfast.policy.native.tracing import called
 from rlfast.utils.net import discrete
@@ -25,15 +27,19 @@ GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "network.md"
 ACTIVATIONS = [nn.ReLU, nn.Tanh, nn.SiLU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.GELU, nn.Softplus, None]
 
 
-def compiled(module: nn.Module, shape: tuple[int, ...] = (4,)) -> tuple[Network, list[int]]:
+def compiled(module: nn.Module, shape: tuple[int, ...] | Form = (4,)) -> tuple[Network, list[int]]:
     lowered = Lowered(module, shape)
     return lowered.network(lowered.outputs)
 
 
-def outputs_of(module: nn.Module, obs: np.ndarray) -> list[np.ndarray]:
-    """The outputs of the program of a module."""
-    network, slots = compiled(module, obs.shape[1:])
-    return network.forward(obs, slots)
+def example(shape: tuple[int, ...] | Form, rows: int) -> Example:
+    return Form.given(shape).example(rows, torch.Generator().manual_seed(2))
+
+
+def outputs_by_torch(module: nn.Module, given: Example) -> list[np.ndarray]:
+    with torch.no_grad():
+        wanted = called(module, given.obs)[0]
+    return [one.reshape(len(one), -1).numpy() for one in (wanted if isinstance(wanted, tuple) else (wanted,))]
 
 
 @st.composite
@@ -181,32 +187,96 @@ def test_random_networks_are_those_of_torch(data, size, rows, seed):
     assert (abs(found - wanted) <= 1e-5 * max(abs(wanted).max(), 1)).all()
 
 
+@st.composite
+def image_layers(draw, shape: tuple[int, int, int]) -> nn.Module:
+    """Layers of images, and a linear layer on the last of them."""
+    layers: list[nn.Module] = []
+    for _ in range(draw(st.integers(1, 4))):
+        channels = shape[0]
+        kind = draw(st.sampled_from(["conv", "conv", "conv", "max", "mean", "activation", "norm", "residual"]))
+        kernel, dilation = [(draw(st.integers(1, 4)), draw(st.integers(1, 4))), (draw(st.integers(1, 2)),) * 2]
+        stride = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        made: nn.Module
+        if kind == "conv":
+            groups = draw(st.sampled_from([k for k in (1, 2, 3) if channels % k == 0]))
+            made = nn.Conv2d(
+                channels, groups * draw(st.sampled_from([1, 3, 8, 17, 40])), kernel, stride,
+                padding=(draw(st.integers(0, 3)), draw(st.integers(0, 3))), dilation=dilation, groups=groups,
+                bias=draw(st.booleans()),
+            )  # fmt: skip
+        elif kind in ("max", "mean"):
+            padding = tuple(draw(st.integers(0, size // 2)) for size in kernel)
+            made = nn.MaxPool2d(kernel, stride, padding) if kind == "max" else nn.AvgPool2d(kernel, stride, padding)
+        elif kind == "activation":
+            made = draw(st.sampled_from([nn.ReLU, nn.SiLU, nn.Tanh]))()
+        elif kind == "norm":
+            made = draw(st.sampled_from([nn.BatchNorm2d, functools.partial(nn.GroupNorm, 1, eps=0.01)]))(channels)
+        else:
+            made = Branch("add", nn.Conv2d(channels, channels, 3, padding=1), nn.ReLU())
+        try:
+            shape = tuple(made.eval()(torch.zeros(2, *shape)).shape[1:])
+        except RuntimeError:  # the kernel is larger than the image
+            continue
+        layers.append(made)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(math.prod(shape), draw(st.integers(1, 4))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 14), st.integers(1, 14)),
+    rows=st.sampled_from([1, 3, 8, 9, 17]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_random_networks_of_images_are_those_of_torch(data, shape, rows, seed):
+    torch.manual_seed(seed)
+    is_bytes = data.draw(st.booleans())
+    form = pixels(*shape) if is_bytes else Form.given(shape)
+    layers = data.draw(image_layers(shape))
+    module = Own(lambda net, x: net.layers(x / 255 if is_bytes else x), layers=layers).eval()
+    given, (network, slots) = example(form, rows), compiled(module, form)
+    change = data.draw(st.sampled_from(["none", "step", "load", "replace"]))
+    with torch.no_grad():
+        if change == "step":
+            for parameter in module.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        elif change == "load":
+            module.load_state_dict({name: value * 1.1 for name, value in module.state_dict().items()})
+        elif change == "replace":
+            for layer in module.modules():
+                if isinstance(layer, nn.Conv2d):
+                    layer.weight = nn.Parameter(layer.weight * 0.9)
+            network, slots = compiled(module, form)
+    (found,), (wanted,) = network.forward(given.flat, slots), outputs_by_torch(module, given)
+    assert (abs(found - wanted) <= 1e-5 * max(abs(wanted).max(), 1)).all()
+    if is_bytes:
+        np.testing.assert_array_equal(network.forward(given.obs.numpy(), slots)[0], found)
+    for row in (0, rows - 1):  # no number depends on the other rows
+        np.testing.assert_array_equal(network.forward(given.flat[row : row + 1], slots)[0], found[row : row + 1])
+
+
 @pytest.mark.parametrize(("make", "shape"), TAKEN.values(), ids=TAKEN)
 def test_networks_of_users_are_computed_in_rust(make, shape):
     torch.manual_seed(1)
-    module = make()
-    obs = np.random.default_rng(2).normal(size=(21, *shape)).astype(np.float32)
+    module, given = make(), example(shape, 21)
+    network, slots = compiled(module, shape)
     for _ in range(2):
-        with torch.no_grad():
-            wanted = called(module, torch.from_numpy(obs))[0]
-        for found, one in zip(outputs_of(module, obs), wanted if isinstance(wanted, tuple) else [wanted], strict=True):
-            same = one.reshape(len(obs), -1).numpy()
+        for found, same in zip(network.forward(given.flat, slots), outputs_by_torch(module, given), strict=True):
             assert (abs(found - same) <= 3e-6 * max(abs(same).max(), 1)).all()
-        obs = obs * 3
+        for tensor in given.tensors:
+            tensor.mul_(3)
 
 
 @pytest.mark.parametrize(("make", "shape"), TAKEN.values(), ids=TAKEN)
 def test_changed_weights_are_seen_at_once(make, shape):
     torch.manual_seed(1)
-    module, obs = make(), torch.randn(5, *shape)
+    module, given = make(), example(shape, 5)
     network, slots = compiled(module, shape)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-        wanted = called(module, obs)[0]
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    for found, one in zip(network.forward(obs.numpy(), slots), wanted, strict=True):
-        np.testing.assert_allclose(found, one.reshape(5, -1), rtol=1e-5, atol=1e-5)
+    for found, same in zip(network.forward(given.flat, slots), outputs_by_torch(module, given), strict=True):
+        assert (abs(found - same) <= 1e-5 * max(abs(same).max(), 1)).all()
 
 
 @pytest.mark.parametrize(("make", "shape", "why"), TORCH.values(), ids=TORCH)

@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import create_empty_array
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, parse, wrap, wrap_nested
@@ -26,6 +27,7 @@ from rlfast.data.collect.native_steps import NativeSteps, acting_of, engines, ra
 from rlfast.data.collect.observed import policy_input
 from rlfast.data.collect.preprocessing import Preprocessing, as_arrays, as_info
 from rlfast.data.collect.python_steps import PendingSteps, PythonSteps
+from rlfast.data.forms import Form
 from rlfast.data.random_actions import RandomActions
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
@@ -532,23 +534,23 @@ class Collector:
             raise NotNativeError("no_grad is False")
         if self._reports_steps:
             raise NotNativeError("hooks and custom statistics are given the policy's distribution")
-        chooser = make(self.policy, self._obs_shape())
+        chooser = make(self.policy, self._obs_form())
         if self._episodes.hidden is not None:
             raise NotNativeError("there are hidden states")
         return chooser
 
-    def _obs_shape(self) -> tuple[int, ...]:
-        """Return the shape of one observation.
+    def _obs_form(self) -> Form:
+        """Return the form of one observation.
 
         :raises NotNativeError: observations are no arrays.
         """
         newest = self._episodes.obs
-        if isinstance(newest, np.ndarray):
-            return tuple(newest.shape[1:])
-        space = getattr(self._envs, "single_observation_space", None) if newest is None else None
-        if not isinstance(space, gym.Space) or space.shape is None:
-            raise NotNativeError("observations are no arrays of one shape")
-        return space.shape
+        if newest is None:
+            space = getattr(self._envs, "single_observation_space", None)
+            if not isinstance(space, gym.Space):
+                raise NotNativeError("observations are no arrays of one shape")
+            newest = create_empty_array(space, 1)
+        return Form.of(newest, batched=True)
 
     def _native_steps(self, limit: Limit, chooser: object, *, random: bool) -> NativeSteps | None:
         """Return what takes many vector steps at once, in Rust; None where each is taken in Python."""

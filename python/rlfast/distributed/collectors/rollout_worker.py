@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
+from rlfast.data.forms import Form
 from rlfast.distributed.collectors.collector_worker import CollectorWorker, Report
 from rlfast.distributed.collectors.weights import Weights
 from rlfast.env import BaseVectorEnv
@@ -93,10 +94,10 @@ class JointPolicy:
                 kept[name] = tree.take(value, own)
         return kept
 
-    def native_chooser(self, shape: tuple[int, ...]) -> JointChooser:
+    def native_chooser(self, shape: tuple[int, ...] | Form) -> JointChooser:
         """Returns what chooses actions in Rust; see :meth:`rlfast.policy.ActingPolicy.native_chooser`.
 
-        :param shape: the shape of one observation.
+        :param shape: the form of one observation.
         """
         return JointChooser(self, self._policy.native_chooser(shape))
 

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.forms import Form
 from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
@@ -99,10 +100,10 @@ class ImitationPolicy(ReplayLearner):
             act = logits.reshape(len(logits), *(self.action_space.shape or ()))
         return cast(ModelOutputBatchProtocol, wrap({"logits": logits, "act": act, "state": hidden}))
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+    def _make_chooser(self, form: Form) -> Chooser:
         if self.action_type == "discrete":
-            return Chooser(self, shape)
-        return ContinuousChooser(self, shape, self.action_space.shape or ())
+            return Chooser(self, form)
+        return ContinuousChooser(self, form, self.action_space.shape or ())
 
     @instead_of_forward(lambda result: result.act if result.act.is_floating_point() else result.logits)
     def output(self, sample: Sample) -> torch.Tensor:

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
+from rlfast.data.forms import Form
 from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.functional.losses import policy_gradient_loss
@@ -103,8 +104,8 @@ class IQLPolicy(ActorCriticLearner):
         fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
         return cast(DistBatchProtocol, wrap({**fields, "dist": dist}))
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
-        return NormalChooser(self, shape, self._act_shape)
+    def _make_chooser(self, form: Form) -> Chooser:
+        return NormalChooser(self, form, self._act_shape)
 
     @instead_of_forward(lambda result: result.dist)
     def dist(self, sample: Sample) -> DiagonalNormal:

@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.data.forms import Form
 from rlfast.functional.losses import cross_entropy, projected_distribution
 from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
@@ -89,9 +90,9 @@ class C51Policy(QLearner):
         """Return the expected returns, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values((logits * self.support).sum(dim=2), mask)
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+    def _make_chooser(self, form: Form) -> Chooser:
         return self.for_all_actions(
-            ExpectationChooser(self, shape, ("max_action_num",), atoms=len(self.support), values="support")
+            ExpectationChooser(self, form, ("max_action_num",), atoms=len(self.support), values="support")
         )
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:

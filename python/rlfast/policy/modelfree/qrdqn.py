@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.data.forms import Form
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.base import TrainingStats
 from rlfast.policy.components.action_masks import legal_values
@@ -76,9 +77,9 @@ class QRDQNPolicy(QLearner):
         """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values(logits.mean(dim=2), mask)
 
-    def _make_chooser(self, shape: tuple[int, ...]) -> Chooser:
+    def _make_chooser(self, form: Form) -> Chooser:
         return self.for_all_actions(
-            ExpectationChooser(self, shape, ("max_action_num",), atoms=self.num_quantiles, values=None)
+            ExpectationChooser(self, form, ("max_action_num",), atoms=self.num_quantiles, values=None)
         )
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,6 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast._core import SchemaMismatch
+from rlfast.data.batch.batch import wrap_nested
+from rlfast.data.forms import Form
 from rlfast.functional.distributions import Categorical
 from rlfast.policy.native.lowering import Lowered, lowered_network
 from rlfast.utils.runtime.native import NotNativeError
@@ -25,7 +26,7 @@ class Chooser:
     Torch rounds differently, so where two actions are nearly as good no choice is made here.
 
     :param policy: the policy, whose ``acting_network`` computes a number for each action.
-    :param shape: the shape of one observation.
+    :param form: the form of one observation.
     :param facts: names of the policy's attributes on which the choice depends.
     :raises NotNativeError: torch must compute the network, for the reason in the text.
     """
@@ -33,13 +34,13 @@ class Chooser:
     is_random = False
     """Whether choices need random numbers."""
 
-    def __init__(self, policy: Any, shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
+    def __init__(self, policy: Any, form: Form, facts: tuple[str, ...] = ()) -> None:
         self._module: nn.Module = policy.acting_network
-        self._shape, self._fact_names = shape, facts
+        self._form, self._fact_names = form, facts
         self._ahead: list[torch.Tensor] = []
         if ModuleVersion([*self._module.modules()], [], policy).has_hooks:
             raise NotNativeError("the policy or a network has hooks")
-        lowered = lowered_network(self._module, shape)
+        lowered = lowered_network(self._module, form)
         self.network, self._slots = lowered.network(self._numbers(lowered))
         self._version = ModuleVersion(lowered.modules, [*lowered.tensors, *self._own_tensors(policy)], policy)
         self._facts = self._facts_of(policy)
@@ -60,17 +61,17 @@ class Chooser:
     def _facts_of(self, policy: object) -> tuple[Any, ...]:
         return tuple(getattr(policy, name) for name in self._fact_names)
 
-    def is_current(self, policy: Any, shape: tuple[int, ...]) -> bool:
+    def is_current(self, policy: Any, form: Form) -> bool:
         """Return whether the policy still acts as it did when this object was made; weights may differ.
 
         Other attributes of networks than their parameters, submodules, modes and hooks are taken to stay.
 
         :param policy: the policy.
-        :param shape: the shape of one observation.
+        :param form: the form of one observation.
         """
         return (
             policy.acting_network is self._module
-            and shape == self._shape
+            and form == self._form
             and self._version.is_current()
             and self._facts_of(policy) == self._facts
         )
@@ -83,7 +84,7 @@ class Chooser:
             them.
         """
         try:
-            return self.network.choose(obs)
+            return self.network.choose(self._form.flat(obs))
         except SchemaMismatch:
             return None
 
@@ -94,7 +95,7 @@ class Chooser:
         :return: the action in the policy's form; None where the policy itself must choose it.
         """
         try:
-            return self.network.choose_one(obs)
+            return self.network.choose_one(self._form.flat(obs, batched=False))
         except SchemaMismatch:
             return None
 
@@ -157,20 +158,18 @@ class ExpectationChooser(Chooser):
     """Chooses the action with the greatest expected return, where a module computes a distribution for each action.
 
     :param policy: the policy, whose ``acting_network`` computes probabilities or quantiles.
-    :param shape: see :class:`Chooser`.
+    :param form: see :class:`Chooser`.
     :param facts: see :class:`Chooser`.
     :param atoms: how many numbers the module computes for each action.
     :param values: name of the policy's tensor of returns, whose probabilities they are; None if they are quantiles.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    def __init__(
-        self, policy: Any, shape: tuple[int, ...], facts: tuple[str, ...], *, atoms: int, values: str | None
-    ) -> None:
+    def __init__(self, policy: Any, form: Form, facts: tuple[str, ...], *, atoms: int, values: str | None) -> None:
         self._atoms: int = atoms
         self._values_name = values
         self._values: torch.Tensor | None = None if values is None else getattr(policy, values)
-        super().__init__(policy, shape, facts)
+        super().__init__(policy, form, facts)
 
     def _numbers(self, lowered: Lowered) -> list[int]:
         if len(lowered.shapes) != 1 or lowered.shapes[0][1:] != (self._atoms,):
@@ -184,28 +183,6 @@ class ExpectationChooser(Chooser):
 
     def _own_tensors(self, policy: Any) -> list[tuple[nn.Module, str]]:
         return [] if self._values_name is None else [(policy, self._values_name)]
-
-
-def shape_of(obs: object) -> tuple[int, ...]:
-    """Return the shape of one observation.
-
-    :param obs: the observation.
-    :raises NotNativeError: it is no array, no number and no list of numbers.
-    """
-    if isinstance(obs, np.ndarray):
-        return tuple(obs.shape)
-    if isinstance(obs, list | float | int):
-        with suppress(ValueError):  # of a ragged list
-            return np.asarray(obs).shape
-    raise NotNativeError("observations are no arrays of one shape")
-
-
-def row_of(obs: object) -> Any:
-    """Return one observation as a batch of one row; what is no array and no number stays as it is.
-
-    :param obs: the observation.
-    """
-    return np.asarray(obs)[None] if isinstance(obs, np.ndarray | list | float | int) else obs
 
 
 def drawing_facts(policy: object) -> tuple[str, ...]:
@@ -228,11 +205,11 @@ class ClockChooser(Chooser):
     :raises NotNativeError: see :class:`Chooser`, or the distribution is another one.
     """
 
-    def __init__(self, policy: object, shape: tuple[int, ...], dist_fn: object) -> None:
+    def __init__(self, policy: object, form: Form, dist_fn: object) -> None:
         self._takes_probabilities = dist_fn is torch.distributions.Categorical
         if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
-        super().__init__(policy, shape, drawing_facts(policy))
+        super().__init__(policy, form, drawing_facts(policy))
         self._draw_for(policy)
 
     def _numbers(self, lowered: Lowered) -> list[int]:
@@ -247,18 +224,19 @@ class ClockChooser(Chooser):
     def choose(self, obs: object) -> NDArray[Any] | None:
         if not self.is_random:
             return super().choose(obs)
-        if not isinstance(obs, np.ndarray) or not obs.ndim:
+        rows = self._form.rows(obs)
+        if rows is None:
             return None
-        clocks = self._next(len(obs))
+        clocks = self._next(rows)
         try:
-            chosen = self.network.choose(obs, clocks.numpy())
+            chosen = self.network.choose(self._form.flat(obs), clocks.numpy())
         except SchemaMismatch:
             chosen = None
         return self._chosen_by_torch(obs, clocks) if chosen is None else chosen
 
     def _chosen_by_torch(self, obs: object, clocks: torch.Tensor) -> NDArray[np.int64]:
         with torch.no_grad():
-            logits = self._module(obs)[0]
+            logits = self._module(wrap_nested(obs))[0]
             kind = torch.distributions.Categorical if self._takes_probabilities else Categorical
             actions: NDArray[np.int64] = (kind(logits).probs / clocks).argmax(-1).numpy()
         return actions
@@ -266,7 +244,7 @@ class ClockChooser(Chooser):
     def choose_one(self, obs: object) -> Any:
         if not self.is_random:
             return super().choose_one(obs)
-        actions = self.choose(row_of(obs))
+        actions = self.choose(self._form.row_of(obs))
         return None if actions is None else int(actions[0])
 
     def _draw(self, rows: int) -> torch.Tensor:
@@ -276,17 +254,17 @@ class ClockChooser(Chooser):
 _known: WeakKeyDictionary[Any, Chooser] = WeakKeyDictionary()
 
 
-def current_chooser(policy: object, shape: tuple[int, ...], make: Callable[[tuple[int, ...]], Chooser]) -> Chooser:
+def current_chooser(policy: object, shape: tuple[int, ...] | Form, make: Callable[[Form], Chooser]) -> Chooser:
     """Return the chooser of a policy, a new one if the policy has changed since the last call.
 
     It is not kept in the policy, whose attributes are saved and copied.
 
     :param policy: the policy.
-    :param shape: the shape of one observation.
-    :param make: makes a chooser for observations of a shape.
+    :param shape: the form of one observation, or the shape of an array of floats.
+    :param make: makes a chooser for observations of a form.
     :raises NotNativeError: it cannot be made.
     """
-    chooser = _known.get(policy)
-    if chooser is None or not chooser.is_current(policy, shape):
-        chooser = _known[policy] = make(shape)
+    form, chooser = Form.given(shape), _known.get(policy)
+    if chooser is None or not chooser.is_current(policy, form):
+        chooser = _known[policy] = make(form)
     return chooser

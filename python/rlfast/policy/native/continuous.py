@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch.distributions import Distribution
 
 from rlfast._core import Network, SchemaMismatch
+from rlfast.data.forms import Form
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
-from rlfast.policy.native.choosers import Chooser, drawing_facts, row_of
+from rlfast.policy.native.choosers import Chooser, drawing_facts
 from rlfast.policy.native.lowering import Lowered
 from rlfast.utils.net.continuous import state_dependent_noise
 from rlfast.utils.runtime.native import NotNativeError
@@ -25,16 +26,14 @@ class ContinuousChooser(Chooser):
     """Takes the output of a deterministic actor as actions. They equal those of the policy but for rounding.
 
     :param policy: the policy.
-    :param shape: the shape of one observation.
+    :param form: the form of one observation.
     :param act_shape: the shape of one action.
     :param facts: see :class:`Chooser`.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    def __init__(
-        self, policy: object, shape: tuple[int, ...], act_shape: tuple[int, ...], facts: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(policy, shape, facts)
+    def __init__(self, policy: object, form: Form, act_shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
+        super().__init__(policy, form, facts)
         self._act_shape = act_shape
 
     def _numbers(self, lowered: Lowered) -> list[int]:
@@ -44,7 +43,7 @@ class ContinuousChooser(Chooser):
 
     def choose(self, obs: Any) -> NDArray[Any] | None:
         try:
-            outputs = self.network.forward(obs, self._slots)
+            outputs = self.network.forward(self._form.flat(obs), self._slots)
         except SchemaMismatch:
             return None
         act = self._actions(*outputs)
@@ -54,7 +53,7 @@ class ContinuousChooser(Chooser):
         return self._slots[0], None, False
 
     def choose_one(self, obs: object) -> Any:
-        actions = self.choose(row_of(obs))
+        actions = self.choose(self._form.row_of(obs))
         return None if actions is None else actions[0]
 
     def _actions(self, *outputs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -67,7 +66,7 @@ class NormalChooser(ContinuousChooser):
 
     :param policy: the policy, whose actor computes means and standard deviations. It draws unless
         ``deterministic_eval`` is set and it is in evaluation mode.
-    :param shape: the shape of one observation.
+    :param form: the form of one observation.
     :param act_shape: the shape of one action.
     :param squashed: whether actions are the hyperbolic tangents of what is drawn. Default: False.
     :param dist: a method of the policy that makes the distribution from means and standard deviations; None (default)
@@ -78,7 +77,7 @@ class NormalChooser(ContinuousChooser):
     def __init__(
         self,
         policy: Any,
-        shape: tuple[int, ...],
+        form: Form,
         act_shape: tuple[int, ...],
         *,
         squashed: bool = False,
@@ -86,7 +85,7 @@ class NormalChooser(ContinuousChooser):
     ) -> None:
         if state_dependent_noise(policy.acting_network) is not None:
             raise NotNativeError("state-dependent noise (sde) is drawn in Python")
-        super().__init__(policy, shape, act_shape, drawing_facts(policy))
+        super().__init__(policy, form, act_shape, drawing_facts(policy))
         self._draw_for(policy)
         # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.
         self._tangent = Network(self._size, [("tanh", 0)]) if squashed else None

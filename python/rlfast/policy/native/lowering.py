@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from rlfast._core import Network
+from rlfast.data.forms import Form
 from rlfast.policy.native.operations import OPERATIONS
 from rlfast.policy.native.tracing import called, trace
 from rlfast.policy.native.values import Node, Program
@@ -37,14 +38,14 @@ what another computation gives."""
 _refused: WeakKeyDictionary[nn.Module, tuple[Any, str]] = WeakKeyDictionary()
 
 
-def lowered_network(module: nn.Module, shape: tuple[int, ...]) -> Lowered:
+def lowered_network(module: nn.Module, shape: tuple[int, ...] | Form) -> Lowered:
     """Return a network as a program; see :class:`Lowered`. A refusal is remembered until some module changes.
 
     :param module: see :class:`Lowered`.
     :param shape: see :class:`Lowered`.
     :raises NotNativeError: see :class:`Lowered`.
     """
-    state = registrations(), shape, [part.training for part in module.modules()]
+    state = registrations(), Form.given(shape), [part.training for part in module.modules()]
     refused_in, why = _refused.get(module, (None, ""))
     if refused_in == state:
         raise NotNativeError(why)
@@ -60,11 +61,11 @@ class Lowered:
     """A network as a program of the engine.
 
     :param module: called as ``module(obs)``; returns an output, or a tuple of outputs, and the next hidden state.
-    :param shape: the shape of one observation.
+    :param shape: the form of one observation, or the shape of an array of floats.
     :raises NotNativeError: torch must compute it, for the reason in the text.
     """
 
-    def __init__(self, module: nn.Module, shape: tuple[int, ...]) -> None:
+    def __init__(self, module: nn.Module, shape: tuple[int, ...] | Form) -> None:
         self._module = module
         self.modules = [*module.modules()]
         self._owners = {
@@ -82,11 +83,12 @@ class Lowered:
                 where = f"{tensor.dtype} on {tensor.device}, not float32 on cpu"
                 raise NotNativeError(f"a {name} of {type(owner).__name__} is {where}")
         draws = torch.Generator().manual_seed(0)
-        self._examples = [torch.randn(rows, *shape, generator=draws) for rows in (ROWS, 1, 2)]
-        if not self._examples[0].numel():
+        form = Form.given(shape)
+        if not form.size:
             raise NotNativeError("observations are empty")
-        traced = trace(module, self._examples[0], OPERATIONS)
-        self._program = Program(self._examples[0], tensors_of(self.modules))
+        self._examples = [form.example(rows, draws) for rows in (ROWS, 1, 2)]
+        traced = trace(module, self._examples[0].obs, OPERATIONS)
+        self._program = Program(self._examples[0].tensors, tensors_of(self.modules))
         for call in traced.calls:
             try:
                 OPERATIONS[call.name](self._program, call)
@@ -142,11 +144,11 @@ class Lowered:
 
     def _compare(self, network: Network, slots: list[int]) -> None:
         """Compare the outputs of a network of the engine with those of the module."""
-        for obs in self._examples:
-            output, _ = called(self._module, obs)
+        for example in self._examples:
+            output, _ = called(self._module, example.obs)
             outputs = output if isinstance(output, tuple | list) else (output,)
-            for wanted, found in zip(outputs, network.forward(obs.numpy(), slots), strict=True):
-                wanted_BN = wanted.reshape(len(obs), -1).numpy()
+            for wanted, found in zip(outputs, network.forward(example.flat, slots), strict=True):
+                wanted_BN = wanted.reshape(len(found), -1).numpy()
                 if not (abs(found - wanted_BN) <= TOLERANCE * abs(wanted_BN).max(initial=1.0)).all():
                     raise NotNativeError(
                         f"{type(self._module).__name__} computes other numbers than the operations that it calls: "
@@ -167,7 +169,7 @@ def tensors_of(modules: Sequence[nn.Module]) -> list[Tensor]:
 
 
 def _engine(inputs: int, nodes: list[Node]) -> Network:
-    if not any(node[0] == "linear" for node in nodes):
+    if not any(node[0] in ("linear", "conv") for node in nodes):
         raise NotNativeError("the network has no linear layer")
     try:
         return Network(inputs, nodes)
@@ -176,7 +178,7 @@ def _engine(inputs: int, nodes: list[Node]) -> Network:
 
 
 def pruned(nodes: Sequence[Node], slots: Sequence[int]) -> tuple[list[Node], dict[int, int]]:
-    """Return the nodes that slots need, with each ReLU in the linear layer before it, and the new numbers of slots.
+    """Return the nodes that slots need, with each ReLU in the layer before it, and the new numbers of slots.
 
     :param nodes: node ``k`` computes slot ``k + 1``.
     :param slots: the slots that are needed.
@@ -193,7 +195,7 @@ def pruned(nodes: Sequence[Node], slots: Sequence[int]) -> tuple[list[Node], dic
             continue
         renumbered = with_inputs(node, [numbers[below] for below in inputs_of(node)])
         below = numbers.get(node[1], 0) if node[0] == "relu" else 0
-        if below == len(kept) > 0 and kept[-1][0] == "linear" and uses[node[1]] == 1:
+        if below == len(kept) > 0 and kept[-1][0] in ("linear", "conv") and uses[node[1]] == 1:
             kept[-1] = (*kept[-1][:-1], True)
         else:
             kept.append(renumbered)

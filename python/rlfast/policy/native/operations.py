@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,10 +10,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlfast.policy.native.tracing import Call
-from rlfast.policy.native.values import Program, Value, is_identity
+from rlfast.policy.native.values import Program, Value, is_identity, places_of
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import GRADIENT_MODE
 
@@ -456,6 +458,91 @@ def _affine(program: Program, slot: int, result: Tensor, weight: Tensor | None, 
         if tensor is not None:
             slot = program.add(name, slot, program.slot_of(program.value(tensor), result.shape))
     return slot
+
+
+# -- images ------------------------------------------------------------------------------------------------------------
+
+
+def _two(value: Any, axes: int, filler: int) -> list[int]:
+    """Return a number for the height and one for the width; of vectors, the height is that of one row."""
+    given = list(value) if isinstance(value, tuple | list) else [value] * axes
+    return [*[filler] * (2 - axes), *(int(number) for number in given * (axes if len(given) == 1 else 1))]
+
+
+def _window(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any) -> NDArray[np.int64]:
+    """Return the numbers of a window: see :func:`~rlfast.policy.native.values.places_of`."""
+    axes = x.dim() - 2
+    if axes not in (1, 2):
+        raise NotNativeError("the network convolves others than batches of vectors or images")
+    sizes = _two(x.shape[2:], axes, 1), _two(kernel, axes, 1), _two(stride, axes, 1)
+    return np.array([x.shape[1], *itertools.chain(*sizes, _two(padding, axes, 0), _two(dilation, axes, 1))], np.int64)
+
+
+@operation("conv1d", "conv2d")
+def _conv(program: Program, call: Call) -> None:
+    x, weight, bias, stride, padding, dilation, groups = arguments(
+        call, "input", "weight", bias=None, stride=1, padding=0, dilation=1, groups=1
+    )
+    kernel = weight.shape[2:]
+    if padding == "valid":
+        padding = 0
+    elif padding == "same":
+        steps = dilation if isinstance(dilation, tuple) else (dilation,) * len(kernel)
+        reaches = [step * (size - 1) for step, size in zip(steps, kernel, strict=True)]
+        if any(reach % 2 for reach in reaches):
+            raise NotNativeError("the network pads images by other numbers on the left than on the right")
+        padding = tuple(reach // 2 for reach in reaches)
+    values = [program.value(tensor) for tensor in (weight, *([] if bias is None else [bias]))]
+    slot = program.rows(x)
+    if values[0].made_by[:1] == ("scale",):  # as weights that scale images at once
+        slot, values[0] = program.add("scale", slot, *values[0].made_by[3]), values[0].made_by[2][0]
+    if not all(value.is_tensor for value in values):
+        raise NotNativeError("the network convolves with weights that it computes")
+    read = [program.weights(value.tensor) for value in values if value.tensor is not None]
+    window = _window(x, kernel, stride, padding, dilation)
+    slot = program.add("conv", slot, read[0], read[1] if bias is not None else None, window, groups, False)
+    program.set(call.result, program.whole(slot, call.result.shape[1:]))
+
+
+@operation("max_pool1d", "max_pool2d")
+def _max_pool(program: Program, call: Call) -> None:
+    x, kernel, stride, padding, dilation, _, indices = arguments(
+        call, "input", "kernel_size", stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+    )
+    if indices:
+        raise NotNativeError("the network reads the places of the greatest numbers")
+    _pool(program, call, "max_pool", _window(x, kernel, stride or kernel, padding, dilation))
+
+
+@operation("avg_pool1d", "avg_pool2d")
+def _mean_pool(program: Program, call: Call) -> None:
+    x, kernel, stride, padding, _, counted, divisor = arguments(
+        call, "input", "kernel_size", stride=None, padding=0, ceil_mode=False, count_include_pad=True,
+        divisor_override=None,
+    )  # fmt: skip
+    window = _window(x, kernel, stride or kernel, padding, 1)
+    if divisor is not None or (not counted and window[7:9].any()):
+        raise NotNativeError("the network divides sums of windows by other numbers than their sizes")
+    _pool(program, call, "mean_pool", window)
+
+
+@operation("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d")
+def _adaptive_pool(program: Program, call: Call) -> None:
+    x, _, indices = arguments(call, "input", "output_size", return_indices=False)
+    sizes = [(before, after) for before, after in zip(x.shape[2:], call.result.shape[2:], strict=True)]
+    if indices or any(before % after for before, after in sizes):
+        raise NotNativeError("the network pools windows of several sizes")
+    kernel = tuple(before // after for before, after in sizes)
+    name = "mean_pool" if "avg" in call.name else "max_pool"
+    _pool(program, call, name, _window(x, kernel, kernel, 0, 1))
+
+
+def _pool(program: Program, call: Call, name: str, window: NDArray[np.int64]) -> None:
+    x: Tensor = call.args[0] if call.args else call.kwargs["input"]
+    if (1,) * (4 - x.dim()) + tuple(call.result.shape[2:]) != places_of(window):
+        raise NotNativeError("the network pools windows that reach over the border (ceil_mode)")
+    slot = program.add(name, program.rows(x), window)
+    program.set(call.result, program.whole(slot, call.result.shape[1:]))
 
 
 # -- functions of groups of numbers ------------------------------------------------------------------------------------

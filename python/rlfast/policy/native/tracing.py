@@ -56,11 +56,11 @@ class _Recorder(TorchFunctionMode):
         return result
 
 
-def called(module: nn.Module, obs: Tensor) -> tuple[Any, Any]:
+def called(module: nn.Module, obs: Any) -> tuple[Any, Any]:
     """Return what a network computes, without gradients and warnings.
 
     :param module: the network.
-    :param obs: observations, ``[B, ...]``.
+    :param obs: observations, tensors ``[B, ...]``.
     """
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of torch.tensor(obs), which is right for arrays
@@ -68,11 +68,11 @@ def called(module: nn.Module, obs: Tensor) -> tuple[Any, Any]:
     return output, state
 
 
-def trace(module: nn.Module, obs: Tensor, known: Mapping[str, object]) -> Trace:
+def trace(module: nn.Module, obs: Any, known: Mapping[str, object]) -> Trace:
     """Record what a network computes.
 
     :param module: called as ``module(obs)``; returns an output, or a tuple of outputs, and the next hidden state.
-    :param obs: observations, ``[B, ...]``.
+    :param obs: observations, tensors ``[B, ...]``.
     :param known: the names of the functions of torch that may be called.
     :raises NotNativeError: it calls another one, has a hidden state, or raises.
     """

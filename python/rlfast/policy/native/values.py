@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlfast.utils.runtime.native import NotNativeError
@@ -44,6 +45,17 @@ class Value:
         return self.tensor is not None and self.tensor.dim() == 2 and self.is_tensor
 
 
+def places_of(window: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the height and width of what a window makes of an image.
+
+    :param window: channels, then the height and width of the image, of the kernel, of strides, of the padding on each
+        side, and of dilations.
+    """
+    size, kernel, stride, padding, dilation = window[1:].reshape(5, 2)
+    height, width = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    return int(height), int(width)
+
+
 def is_identity(places: Tensor, width: int) -> bool:
     """Return whether places are all those of a width, in their order.
 
@@ -56,19 +68,23 @@ def is_identity(places: Tensor, width: int) -> bool:
 class Program:
     """The nodes that compute what was traced.
 
-    :param obs: the traced observations, ``[B, ...]``.
+    :param inputs: the parts of the traced observations, ``[B, ...]``, whose numbers follow each other.
     :param constants: the tensors of the network, which are the same for all observations.
     """
 
-    def __init__(self, obs: Tensor, constants: Sequence[Tensor] = ()) -> None:
-        self.batch = len(obs)
-        self.inputs = obs[0].numel()
+    def __init__(self, inputs: Sequence[Tensor], constants: Sequence[Tensor] = ()) -> None:
+        self.batch = len(inputs[0])
+        self.inputs = sum(part[0].numel() for part in inputs)
         self.nodes: list[Node] = []
         self.read: list[Tensor] = []
         """The tensors that weights are read from."""
         self._widths: list[int] = [self.inputs]
-        self._values = {id(obs): self.whole(0, tuple(obs.shape[1:]))}
-        self._alive: list[Any] = [obs]
+        of_all, sizes = self.whole(0, (self.inputs,)), [part[0].numel() for part in inputs]
+        places = torch.split(of_all.places, sizes, dim=1)
+        self._values = {
+            id(part): replace(of_all, places=where.view(part.shape)) for part, where in zip(inputs, places, strict=True)
+        }
+        self._alive: list[Any] = [*inputs]
         self._constants = {id(tensor) for tensor in constants}
         self._slots: dict[int, int] = {}
 
@@ -89,14 +105,15 @@ class Program:
             self._alive.append(tensor)
         return known
 
-    def set(self, tensor: Tensor, value: Value) -> None:
+    def set(self, tensor: Tensor, value: Value, dtype: torch.dtype = torch.float32) -> None:
         """Record where the numbers of a result are.
 
         :param tensor: the result.
         :param value: its places.
+        :param dtype: another dtype that it may have. Default: none.
         :raises NotNativeError: it is not of float32 on the CPU.
         """
-        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+        if tensor.dtype not in (torch.float32, dtype) or tensor.device.type != "cpu":
             raise NotNativeError(f"the network computes in {tensor.dtype} on {tensor.device}, not in float32 on cpu")
         self._values[id(tensor)] = value
         self._alive.append(tensor)  # so that its id is not given to another one
@@ -127,6 +144,10 @@ class Program:
             return int(parts[0].size)
         if name in ("linear", "pick"):  # a row of weights, or a place, for each number
             return len(parts[1])
+        if name == "conv":
+            return len(parts[1]) * math.prod(places_of(parts[3]))
+        if name in ("max_pool", "mean_pool"):
+            return int(parts[1][0]) * math.prod(places_of(parts[1]))
         if name == "join":
             return sum(self._widths[slot] for slot in parts[0])
         group = 1  # how many numbers become one
@@ -247,7 +268,7 @@ class Program:
         found = function(*places)
         results, founds = ((each,) if isinstance(each, Tensor) else each for each in (result, found))
         for tensor, where in zip(results, founds, strict=True):
-            self.set(tensor, replace(value, places=where))
+            self.set(tensor, replace(value, places=where), inputs[0].dtype)
 
     def _joined(self, values: Sequence[Value]) -> tuple[Value, list[Tensor]]:
         """Return one value with the numbers of several, and the places of each."""

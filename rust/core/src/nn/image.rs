@@ -19,14 +19,14 @@ const MOST: usize = 1 << 22;
 /// The places of an image `[channels, height, width]` that are read for each place of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    channels: usize,
-    size: [usize; 2],
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    padding: [usize; 2],
-    dilation: [usize; 2],
+    pub(super) channels: usize,
+    pub(super) size: [usize; 2],
+    pub(super) kernel: [usize; 2],
+    pub(super) stride: [usize; 2],
+    pub(super) padding: [usize; 2],
+    pub(super) dilation: [usize; 2],
     /// The height and width of the result.
-    output: [usize; 2],
+    pub(super) output: [usize; 2],
 }
 
 impl Window {
@@ -65,11 +65,6 @@ impl Window {
     /// The places of the result.
     pub(super) fn places(&self) -> usize {
         self.output[0] * self.output[1]
-    }
-
-    /// The channels of an image.
-    pub(super) fn channels(&self) -> usize {
-        self.channels
     }
 
     /// The height and width of a padded image.
@@ -158,7 +153,7 @@ pub struct Filters {
     pub groups: usize,
     /// Whether negative results become 0.
     pub relu: bool,
-    filters: usize,
+    pub(super) filters: usize,
     offsets: Vec<usize>,
     firsts: Vec<usize>,
 }
@@ -207,7 +202,11 @@ impl Filters {
 
     /// The numbers of a padded image; 0 if none is needed.
     pub(super) fn padded(&self) -> usize {
-        if self.window.padding == [0, 0] { 0 } else { self.window.channels * self.window.padded().iter().product::<usize>() }
+        if self.window.padding == [0, 0] {
+            0
+        } else {
+            self.window.channels * self.window.padded().iter().product::<usize>()
+        }
     }
 
     /// Packs the weights, with sixteen filters next to each other.

@@ -407,7 +407,7 @@ impl Network {
                 }
                 Node::Pool { input, ref window, .. } => {
                     image(k, width(input)?, window)?;
-                    window.channels().saturating_mul(window.places())
+                    window.channels.saturating_mul(window.places())
                 }
                 Node::Map { input, .. } => width(input)?,
                 Node::Pair { inputs: [one, other], .. } => {

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
-use super::{Choice, Function, Network, Node, Operation, Part, Reduction, Weights};
+use super::{Choice, Filters, Function, Network, Node, Operation, Part, Reduction, Weights, Window};
 use crate::error::Error;
 use crate::pool;
 use crate::rng::Stream;
+use crate::simd::{MulAdd, ProductKernel, Separate, run_products};
 
 /// Networks, and the weights that they refer to.
 struct Made {
@@ -65,6 +66,8 @@ fn plainly(network: &Network, row: &[f32]) -> Vec<Vec<f64>> {
                     if relu { sum.max(0.0) } else { sum }
                 })
                 .collect(),
+            Node::Convolution { input, ref filters } => convolved(filters, &slots[input]),
+            Node::Pool { input, ref window, greatest } => pooled(window, &slots[input], greatest),
             Node::Map { input, function } => {
                 let mut values: Vec<f32> = slots[input].iter().map(|&x| x as f32).collect();
                 function.apply(&mut values);
@@ -120,6 +123,109 @@ fn plainly(network: &Network, row: &[f32]) -> Vec<Vec<f64>> {
         slots.push(found);
     }
     slots
+}
+
+/// The numbers of a window of one channel at one place of the result; None for padding.
+fn windowed(window: &Window, image: &[f64], channel: usize, place: [usize; 2]) -> Vec<Option<f64>> {
+    let mut found = Vec::new();
+    for ky in 0..window.kernel[0] {
+        for kx in 0..window.kernel[1] {
+            let at = |k: usize, step: usize| {
+                (place[k] * window.stride[k] + step * window.dilation[k]).checked_sub(window.padding[k])
+            };
+            let inside = |k: usize, step: usize| at(k, step).filter(|&at| at < window.size[k]);
+            let place = inside(0, ky).zip(inside(1, kx));
+            found.push(place.map(|(y, x)| image[(channel * window.size[0] + y) * window.size[1] + x]));
+        }
+    }
+    found
+}
+
+fn places(window: &Window) -> impl Iterator<Item = [usize; 2]> + use<> {
+    let [tall, wide] = window.output;
+    (0..tall).flat_map(move |y| (0..wide).map(move |x| [y, x]))
+}
+
+fn convolved(filters: &Filters, image: &[f64]) -> Vec<f64> {
+    let window = &filters.window;
+    let (channels, size) = (window.channels / filters.groups, window.kernel[0] * window.kernel[1]);
+    let mut out = Vec::new();
+    for filter in 0..filters.filters {
+        let first = filter / (filters.filters / filters.groups) * channels;
+        for place in places(window) {
+            let mut sum = filters.bias.map_or(0.0, |bias| read(bias, filter));
+            for channel in 0..channels {
+                for (k, x) in windowed(window, image, first + channel, place).into_iter().enumerate() {
+                    sum += x.unwrap_or(0.0) * read(filters.weight, (filter * channels + channel) * size + k);
+                }
+            }
+            out.push(if filters.relu { sum.max(0.0) } else { sum });
+        }
+    }
+    out
+}
+
+fn pooled(window: &Window, image: &[f64], greatest: bool) -> Vec<f64> {
+    let mut out = Vec::new();
+    for channel in 0..window.channels {
+        for place in places(window) {
+            let numbers = windowed(window, image, channel, place);
+            out.push(if greatest {
+                numbers.into_iter().flatten().fold(f64::NEG_INFINITY, f64::max)
+            } else {
+                numbers.iter().map(|x| x.unwrap_or(0.0)).sum::<f64>() / numbers.len() as f64
+            });
+        }
+    }
+    out
+}
+
+/// Adds a convolution of images `[channels, height, width]`, with random filters.
+fn convolution(
+    made: &mut Made,
+    input: usize,
+    window: &[usize; 11],
+    filters: usize,
+    groups: usize,
+    relu: bool,
+) -> usize {
+    let window = Window::new(window).unwrap();
+    let size = window.channels / groups * window.kernel[0] * window.kernel[1];
+    let weight = made.weights(filters * size, 1.0 / (size as f32).sqrt());
+    let bias = made.stream.below(4).checked_sub(1).map(|_| made.weights(filters, 1.0));
+    let filters = Filters::new(window, weight, bias, groups, relu).unwrap();
+    made.add(Node::Convolution { input, filters: filters.into() })
+}
+
+/// Two convolutions of which one is pooled, a part that is moved and added, and a layer of all of them.
+fn of_images(
+    made: &mut Made,
+    size: [usize; 2],
+    stride: usize,
+    padding: usize,
+    filters: usize,
+    groups: usize,
+) -> Network {
+    let channels = 6;
+    let [tall, wide] = size;
+    let window = [channels, tall, wide, 3, 2, stride, 1, padding, padding, 1, 2];
+    let first = convolution(made, 0, &window, filters * groups, groups, true);
+    let [tall, wide] = Window::new(&window).unwrap().output;
+    let all = filters * groups * tall * wide;
+    let again = [filters * groups, tall, wide, 3, 3, 1, 1, 1, 1, 1, 1];
+    let second = convolution(made, first, &again, filters * groups, 1, false);
+    let sum = made.add(Node::Pair { inputs: [first, second], operation: Operation::Add });
+    let turned = made.add(Node::Pick { input: sum, places: (0..all).rev().collect() });
+    let normal =
+        made.add(Node::Normalize { input: turned, size: all, epsilon: 0.01, centered: true, weight: None, bias: None });
+    let together = made.add(Node::Pair { inputs: [normal, sum], operation: Operation::Maximum });
+    let window = Window::new(&[filters * groups, tall, wide, 2, 1, 2, 1, 1, 0, 1, 1]).unwrap();
+    let pooled = window.channels * window.output[0] * window.output[1];
+    let greatest = made.add(Node::Pool { input: together, window: window.clone().into(), greatest: true });
+    let mean = made.add(Node::Pool { input: together, window: window.into(), greatest: false });
+    let joined = made.add(Node::Join { inputs: [greatest, mean, normal].into() });
+    made.linear(joined, 2 * pooled + all, 3, false);
+    made.network(channels * size[0] * size[1])
 }
 
 fn forward(network: &Network, obs: &[f32]) -> Vec<f32> {
@@ -224,6 +330,24 @@ proptest! {
     }
 
     #[test]
+    fn passes_of_images_agree_with_plain_loops(
+        seed: u64, rows in 0_usize..18, tall in 3_usize..9, wide in 3_usize..9, stride in 1_usize..3,
+        padding in 0_usize..3, filters in 1_usize..40, groups in 1_usize..4,
+    ) {
+        let mut made = Made::new(seed);
+        let network = of_images(&mut made, [tall, wide], stride, padding, filters, groups);
+        let obs = made.numbers(rows * network.inputs(), 2.0);
+        let out = forward(&network, &obs);
+        for (row, out) in obs.chunks_exact(network.inputs()).zip(out.chunks_exact(3)) {
+            let wanted = plainly(&network, row).pop().unwrap();
+            for (one, wanted) in out.iter().zip(&wanted) {
+                prop_assert!((f64::from(*one) - wanted).abs() < 1e-5, "{one}, not {wanted}");
+            }
+            prop_assert_eq!(&forward(&network, row)[..], out);
+        }
+    }
+
+    #[test]
     fn greatest_numbers_are_chosen(seed: u64, rows in 0_usize..40) {
         let mut made = Made::new(seed);
         let network = dueling(&mut made, 4, 32, 5, Function::Relu);
@@ -235,6 +359,101 @@ proptest! {
             let values = plainly(&network, row).pop().unwrap();
             prop_assert!(values.iter().all(|&value| value <= values[action as usize]));
         }
+    }
+}
+
+/// A convolution by the lanes of `M`.
+struct Convolved<'a>(&'a Filters, &'a [f32], &'a mut [f32]);
+
+impl Convolved<'_> {
+    #[inline(always)]
+    fn by<M: MulAdd>(self) {
+        let Self(filters, image, out) = self;
+        let (mut packed, mut padded) = (vec![0.0; filters.packed()], vec![0.0; filters.padded()]);
+        filters.pack(&mut packed);
+        filters.apply::<M>(image, &packed, &mut padded, out);
+    }
+}
+
+impl ProductKernel for Convolved<'_> {
+    #[inline(always)]
+    fn run<M: MulAdd>(self) {
+        self.by::<M>();
+    }
+}
+
+#[test]
+fn convolutions_agree_on_all_processors() {
+    let mut made = Made::new(5);
+    for filters in [1, 16, 17, 40] {
+        convolution(&mut made, 0, &[3, 9, 8, 3, 3, 1, 2, 1, 0, 1, 1], filters, 1, filters == 16);
+        let Some(Node::Convolution { filters, .. }) = made.nodes.last() else { unreachable!() };
+        let (filters, image) = (filters.clone(), made.numbers(3 * 9 * 8, 2.0));
+        let (mut plain, mut quick) = (vec![0.0; filters.outputs()], vec![0.0; filters.outputs()]);
+        Convolved(&filters, &image, &mut plain).by::<Separate>();
+        run_products(Convolved(&filters, &image, &mut quick));
+        let wanted = convolved(&filters, &image.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
+        for ((plain, quick), wanted) in plain.iter().zip(&quick).zip(wanted) {
+            assert!((f64::from(*plain) - wanted).abs() < 3e-6 && (plain - quick).abs() < 3e-6, "{plain}, {quick}");
+        }
+    }
+}
+
+#[test]
+fn several_threads_give_the_same_images() {
+    let mut made = Made::new(4);
+    let network = of_images(&mut made, [40, 40], 1, 1, 16, 1);
+    let obs = made.numbers(13 * network.inputs(), 1.0);
+    pool::set_threads(1);
+    let alone = forward(&network, &obs);
+    pool::set_threads(4);
+    assert_eq!(forward(&network, &obs), alone);
+}
+
+#[test]
+fn choices_of_images_mind_the_errors_of_sums() {
+    let mut made = Made::new(6);
+    let conv = convolution(&mut made, 0, &[1, 4, 4, 4, 4, 1, 1, 0, 0, 1, 1], 2, 1, false);
+    let network = made.network(16);
+    let (mut obs, mut action) = (made.numbers(16, 1.0), [-1]);
+    let values = plainly(&network, &obs).pop().unwrap();
+    assert!(network.choose(&obs, Choice::Greatest, &mut action).unwrap());
+    assert_eq!(action, [i64::from(values[1] > values[0])]);
+    let window = Window::new(&[2, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1]).unwrap();
+    made.add(Node::Pool { input: conv, window: window.into(), greatest: true });
+    let network = made.network(16);
+    assert!(network.choose(&obs, Choice::Greatest, &mut action).unwrap(), "pools choose likewise");
+    // The difference of the filters goes into one pixel, so that both results are equal but for rounding.
+    let Node::Convolution { filters, .. } = &made.nodes[0] else { unreachable!() };
+    let change = (values[0] - values[1]) / (read(filters.weight, 16) - read(filters.weight, 0));
+    obs[0] += change as f32;
+    assert!(!network.choose(&obs, Choice::Greatest, &mut action).unwrap());
+}
+
+#[test]
+fn impossible_windows_are_refused() {
+    let fitting = [2, 4, 5, 3, 3, 1, 1, 0, 0, 1, 1];
+    assert_eq!(Window::new(&fitting).unwrap().output, [2, 3]);
+    for (at, number) in
+        [(0, 0), (1, 2), (2, 2), (3, 0), (4, 6), (5, 0), (6, 0), (9, 0), (10, 3), (7, usize::MAX), (8, 1 << 22)]
+    {
+        let mut window = fitting;
+        window[at] = number;
+        assert!(Window::new(&window).is_err(), "{window:?}");
+    }
+    assert!(Window::new(&fitting[1..]).is_err());
+    let mut made = Made::new(0);
+    let (window, four) = (Window::new(&fitting).unwrap(), made.weights(4, 1.0));
+    let weights = made.weights(4 * 18, 1.0);
+    let filters = |weight, bias, groups| Filters::new(window.clone(), weight, bias, groups, false);
+    assert_eq!(filters(weights, Some(four), 1).unwrap().outputs(), 4 * 6);
+    assert_eq!(filters(weights, None, 2).unwrap().outputs(), 8 * 6);
+    for (weight, bias, groups) in [(weights, None, 0), (weights, None, 3), (four, None, 1), (weights, Some(four), 2)] {
+        assert!(filters(weight, bias, groups).is_err(), "{groups}");
+    }
+    for window in [fitting, [1, 4, 5, 1, 1, 1, 1, 0, 0, 1, 1]] {
+        let node = Node::Pool { input: 0, window: Window::new(&window).unwrap().into(), greatest: true };
+        assert_eq!(Network::new(40, vec![node]).is_ok(), window == fitting);
     }
 }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::functions::softmax;
 use super::linear::{magnitude, product};
-use super::scratch::Scratch;
 use super::network::{Network, Node, Operation, Place, Reduction, Weights};
+use super::scratch::Scratch;
 use crate::error::Result;
 use crate::simd::{MulAdd, ProductKernel, run_products};
 
@@ -138,8 +138,10 @@ impl Done<'_> {
         };
         let (exponent, (lanes, _)) = (self.scale_of::<L>(exponents), self.numbers.as_chunks::<L>());
         let width = |slot: usize| self.network.width(slot).unwrap_or(0);
-        let (probabilities, means) =
-            (&lanes[self.network.place(input).start..][..width(input)], &lanes[self.network.place(slot).start..][..width(slot)]);
+        let (probabilities, means) = (
+            &lanes[self.network.place(input).start..][..width(input)],
+            &lanes[self.network.place(slot).start..][..width(slot)],
+        );
         let mut scale = [0.0_f32; L];
         for (group, mean) in probabilities.chunks_exact(values.len()).zip(means) {
             let (mut distance, mut size) = ([0.0_f32; L], [0.0_f32; L]);

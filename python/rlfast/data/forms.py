@@ -1,0 +1,157 @@
+"""What observations are: arrays, or dicts of arrays, whose numbers the engine reads one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlfast._core import SchemaMismatch
+from rlfast.data.batch.batch import wrap_nested
+from rlfast.utils.runtime.native import NotNativeError
+
+
+class Part(NamedTuple):
+    """An array of one observation."""
+
+    keys: tuple[str, ...]
+    """Its keys in nested dicts; none if it is the whole observation."""
+    shape: tuple[int, ...]
+    is_bytes: bool = False
+    """Whether it is of uint8, such as an image, as networks may scale such numbers."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The arrays of one observation."""
+
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, obs: object, *, batched: bool = False) -> Form:
+        """Return the form of an observation.
+
+        :param obs: an array, a number, a list of numbers, or a dict of arrays.
+        :param batched: whether arrays have an axis more, of environments. Default: False.
+        :raises NotNativeError: it has other parts, or a mask of legal actions.
+        """
+        return cls(tuple(_parts(obs, (), int(batched))))
+
+    @classmethod
+    def given(cls, shape: tuple[int, ...] | Form) -> Form:
+        """Return a form as it is, and a shape as the form of an array of floats.
+
+        :param shape: the form or shape.
+        """
+        return shape if isinstance(shape, Form) else cls((Part((), shape),))
+
+    def flat(self, obs: Any, *, batched: bool = True) -> Any:
+        """Return the numbers of observations in the order in which the engine reads them.
+
+        :param obs: the observations.
+        :param batched: whether they have an axis of rows. Default: True.
+        :return: an array as it is; of a dict, float32 ``[B, ...]``.
+        :raises SchemaMismatch: they are of another form.
+        """
+        if not self.parts[0].keys:
+            if isinstance(obs, np.ndarray) and (obs.dtype == np.uint8) != self.parts[0].is_bytes:
+                raise SchemaMismatch(f"observations are {obs.dtype}")
+            return obs
+        rows: list[NDArray[Any]] = []
+        for keys, shape, is_bytes in self.parts:
+            part = obs
+            for key in keys:
+                part = part.get(key) if isinstance(part, dict) else None
+            array = np.asarray(part)
+            if array.shape[int(batched) :] != shape or (array.dtype == np.uint8) != is_bytes:
+                raise SchemaMismatch(f"observations have another {'.'.join(keys)}")
+            rows.append(array.reshape(*array.shape[: int(batched)], -1))
+        if batched and len({len(row) for row in rows}) > 1:
+            raise SchemaMismatch("parts of observations have other numbers of rows")
+        with np.errstate(over="ignore"):  # torch converts to infinity, too
+            return np.concatenate(rows, axis=-1, dtype=np.float32, casting="unsafe")
+
+    def rows(self, obs: Any) -> int | None:
+        """Return the number of rows of observations; None for what has none.
+
+        :param obs: the observations.
+        """
+        for key in self.parts[0].keys:
+            obs = obs.get(key) if isinstance(obs, dict) else None
+        return len(obs) if isinstance(obs, np.ndarray) and obs.ndim else None
+
+    def row_of(self, obs: Any) -> Any:
+        """Return one observation as a batch of one row; what is no array and no number stays as it is.
+
+        :param obs: the observation.
+        """
+        if isinstance(obs, dict):
+            return {key: self.row_of(value) for key, value in obs.items()}
+        return np.asarray(obs)[None] if isinstance(obs, np.ndarray | list | float | int) else obs
+
+    def example(self, rows: int, generator: torch.Generator) -> Example:
+        """Draw observations.
+
+        :param rows: how many.
+        :param generator: the source of random numbers.
+        """
+        tensors = [
+            torch.randint(0, 256, (rows, *part.shape), generator=generator, dtype=torch.uint8)
+            if part.is_bytes
+            else torch.randn(rows, *part.shape, generator=generator)
+            for part in self.parts
+        ]
+        obs: Any = {}
+        for part, tensor in zip(self.parts, tensors, strict=True):
+            inner = obs
+            for key in part.keys[:-1]:
+                inner = inner.setdefault(key, {})
+            if part.keys:
+                inner[part.keys[-1]] = tensor
+        return Example(wrap_nested(obs) if obs else tensors[0], tensors)
+
+    @property
+    def size(self) -> int:
+        """The numbers of one observation."""
+        return sum(math.prod(part.shape) for part in self.parts)
+
+
+class Example(NamedTuple):
+    """Random observations."""
+
+    obs: Any
+    """As a network gets them."""
+    tensors: list[Tensor]
+    """Their parts, ``[B, ...]``."""
+
+    @property
+    def flat(self) -> NDArray[np.float32]:
+        """The numbers as the engine reads them."""
+        rows = [tensor.reshape(len(tensor), -1).float() for tensor in self.tensors]
+        numbers: NDArray[np.float32] = torch.cat(rows, dim=1).numpy()
+        return numbers
+
+
+def _parts(obs: object, keys: tuple[str, ...], axes: int) -> Iterator[Part]:
+    if isinstance(obs, dict) and obs and all(isinstance(key, str) for key in obs):
+        if "mask" in obs and not keys:
+            raise NotNativeError("observations have a mask of legal actions")
+        for key, value in obs.items():
+            yield from _parts(value, (*keys, key), axes)
+        return
+    if isinstance(obs, list | float | int) and not keys:
+        with suppress(ValueError):  # of a ragged list
+            yield Part(keys, np.asarray(obs).shape)
+            return
+    if keys and isinstance(obs, np.generic):
+        obs = np.asarray(obs)
+    if not isinstance(obs, np.ndarray) or obs.dtype.kind not in "fiub" or obs.ndim < axes:
+        raise NotNativeError("observations are no arrays of one shape")
+    yield Part(keys, obs.shape[axes:], obs.dtype == np.uint8)
