@@ -153,6 +153,35 @@ def pixels(*shape: int) -> Form:
     return Form((Part((), shape, is_bytes=True),))
 
 
+def parts(**shapes) -> Form:
+    """A dict of arrays of floats."""
+    return Form(tuple(Part((name,), shape) for name, shape in shapes.items()))
+
+
+class Fields(User):
+    """A network of a dict with a position and an image."""
+
+    def __init__(self, features: nn.Module, size: int) -> None:
+        super().__init__(Linear(2 + size, 8), nn.ReLU(), Linear(8, 3))
+        self.features = features
+
+    def forward(self, obs, state=None, info=None):
+        image = torch.as_tensor(obs["image"]).float() / 255
+        position = torch.as_tensor(obs.position, dtype=torch.float32)
+        return self.model(torch.cat([self.features(image).flatten(1), position], dim=1)), state
+
+
+class Nested(User):
+    def __init__(self) -> None:
+        super().__init__(Linear(5, 3))
+
+    def forward(self, obs, state=None, info=None):
+        robot = obs["robot"]
+        return self.model(
+            torch.cat([torch.as_tensor(robot[name]).flatten(1) for name in ("arm", "speed")], dim=1)
+        ), state
+
+
 def nature(*, head: int = 3, size: int = 16) -> nn.Sequential:
     """CleanRL's network of DQN for Atari, with fewer filters."""
     return nn.Sequential(
@@ -277,6 +306,14 @@ TAKEN = {
         ),
         (24,),
     ),
+    "dict of a position and an image": (
+        lambda: Fields(nn.Conv2d(1, 2, 3), 2 * 4 * 4),
+        Form((Part(("image",), (1, 6, 6), is_bytes=True), Part(("position",), (2,)))),
+    ),
+    "dicts in a dict": (
+        lambda: Nested(),
+        Form((Part(("robot", "speed"), (3,)), Part(("robot", "arm"), (2,)), Part(("unused",), (7,)))),
+    ),
     "views of other shapes": (
         lambda: Own(lambda net, x: net.mlp(x).squeeze(1), mlp=nn.Sequential(mlp(4, 8, 2), nn.Unflatten(1, (1, 2)))),
         (4,),
@@ -369,6 +406,7 @@ TORCH = {
     ),
     "wants other observations": (lambda: User(Linear(5, 2)), (4,), "raised RuntimeError"),
     "no layer": (lambda: Own(lambda net, x: torch.tanh(x)), (4,), "no linear layer"),
+    "dict without its key": (lambda: NoField(Linear(4, 2)), parts(position=(4,)), "raised"),
     "empty observations": (lambda: User(nn.Flatten()), (0,), "observations are empty"),
     "hidden state": (lambda: HiddenState(), (4,), "has a hidden state"),
     "matrix stored the other way": (
@@ -377,6 +415,11 @@ TORCH = {
         "not stored as",
     ),
 }
+
+
+class NoField(User):
+    def forward(self, obs, state=None, info=None):
+        return self.model(torch.as_tensor(obs["velocity"])), state
 
 
 class Bytes(User):

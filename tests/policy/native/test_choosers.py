@@ -13,7 +13,10 @@ import torch
 from torch import nn
 
 from policy.given import overriding
-from rlfast.data import Batch
+from policy.native.networks import Fields, Impala, pixels
+from rlfast.data import Batch, Collector, VectorReplayBuffer
+from rlfast.data.forms import Form, Part
+from rlfast.env import DummyVectorEnv
 from rlfast.functional.distributions import Categorical
 from rlfast.policy import A2CPolicy, C51Policy, DQNPolicy, PGPolicy, QRDQNPolicy, RainbowPolicy
 from rlfast.utils.net.common import Net
@@ -320,3 +323,111 @@ def test_shifted_actions_are_mapped():
     assert not policy.maps_no_action
     obs = observations(20)
     assert [policy.compute_action(row) for row in obs] == (5 + policy(Batch(obs=obs, info={})).act).tolist()
+
+
+# -- observations of other forms ---------------------------------------------------------------------------------------
+
+
+class Scripted(gym.Env):
+    """An environment of random observations."""
+
+    action_space = SPACE
+
+    def __init__(self, space: gym.Space, seed: int) -> None:
+        self.observation_space = space
+        self._step = 0
+        space.seed(seed)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        self._step += 1
+        return self.observation_space.sample(), float(action), self._step % 7 == 0, False, {}
+
+
+def box(*shape: int, dtype: type = np.float32) -> gym.spaces.Box:
+    return gym.spaces.Box(0, 255 if dtype == np.uint8 else 1, shape, dtype)
+
+
+FORMS = {
+    "image": (lambda: Impala((3, 16, 16), 3, depths=(4,)), box(16, 16, 3, dtype=np.uint8)),
+    "dict": (
+        lambda: Fields(nn.Conv2d(1, 2, 3), 2 * 4 * 4),
+        gym.spaces.Dict({"position": box(2), "image": box(1, 6, 6, dtype=np.uint8)}),
+    ),
+    "dict of float64": (
+        lambda: Fields(nn.Flatten(), 4),
+        gym.spaces.Dict({"position": box(2, dtype=np.float64), "image": box(4)}),
+    ),
+}
+
+
+def policy_of(make, kind=DQNPolicy):
+    torch.manual_seed(0)
+    if kind is DQNPolicy:
+        return DQNPolicy(model=make(), optim=None, action_space=SPACE)
+    return PGPolicy(actor=make(), optim=None, dist_fn=Categorical, action_space=SPACE, action_scaling=False)
+
+
+@pytest.mark.parametrize("kind", [DQNPolicy, PGPolicy])
+@pytest.mark.parametrize(("make", "space"), FORMS.values(), ids=FORMS)
+def test_collects_of_images_and_dicts_are_those_of_the_policy(make, space, kind):
+    taken = []
+    for native in (True, False):
+        envs = DummyVectorEnv([partial(Scripted, copy.deepcopy(space), seed) for seed in range(3)])
+        collector = Collector(policy_of(make, kind), envs, VectorReplayBuffer(90, 3), native_acting=native)
+        assert ("acting in Rust, one vector step at a time" in repr(collector)) == native
+        torch.manual_seed(1)
+        collector.collect(n_step=60)
+        taken.append(collector.buffer[:].act)
+    assert np.array_equal(*taken)
+    assert kind is DQNPolicy or len(set(taken[0].tolist())) == 3
+
+
+@pytest.mark.parametrize(("make", "space"), FORMS.values(), ids=FORMS)
+def test_single_actions_for_images_and_dicts_are_those_of_the_policy(make, space):
+    policy = policy_of(make)
+    space.seed(0)
+    seen = [space.sample() for _ in range(20)]
+    wanted = [int(policy(Batch(obs=[obs], info=[{}])).act[0]) for obs in seen]
+    assert [policy.native_chooser(Form.of(obs)).choose_one(obs) for obs in seen] == wanted
+    assert [policy.compute_action(obs) for obs in seen] == wanted
+
+
+def test_bytes_and_floats_are_different_observations():
+    policy, image = policy_of(FORMS["image"][0]), np.zeros((1, 16, 16, 3), np.uint8)
+    chooser = policy.native_chooser(pixels(16, 16, 3))
+    assert chooser.choose(image.astype(np.float32)) is None
+    assert policy.native_chooser((16, 16, 3)).choose(image) is None
+    assert not chooser.is_current(policy, Form.given((16, 16, 3)))
+
+
+def test_a_dict_of_another_form_is_left_to_the_policy():
+    policy = policy_of(FORMS["dict of float64"][0])
+    obs = {"position": np.zeros((2, 2)), "image": np.zeros((2, 4), np.float32)}
+    form = Form.of(obs, batched=True)
+    assert form.parts == (Part(("position",), (2,)), Part(("image",), (4,)))
+    chooser = policy.native_chooser(form)
+    assert chooser.choose(obs) is not None
+    for other in (
+        {"position": obs["position"]},
+        {**obs, "image": np.zeros((2, 5), np.float32)},
+        {**obs, "image": np.zeros((2, 4), np.uint8)},
+        {**obs, "image": np.zeros((3, 4), np.float32)},
+        {**obs, "image": None},
+        np.zeros((2, 6), np.float32),
+        None,
+    ):
+        assert chooser.choose(other) is None
+
+
+@pytest.mark.parametrize(
+    "obs",
+    [{"obs": np.zeros(2), "mask": np.ones(3)}, {}, {"a": "text"}, {"a": (np.zeros(2), np.zeros(2))}, {1: np.zeros(2)},
+     "text", [[1.0], [1.0, 2.0]], np.array(["a"]), np.array([None])],
+    ids=str,
+)  # fmt: skip
+def test_other_observations_have_no_form(obs):
+    with pytest.raises(NotNativeError):
+        Form.of(obs)
