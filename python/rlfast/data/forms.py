@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlfast._core import SchemaMismatch
-from rlfast.data.batch.batch import wrap_nested
+from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.utils.runtime.native import NotNativeError
 
 
@@ -52,7 +52,7 @@ class Form:
         """
         return shape if isinstance(shape, Form) else cls((Part((), shape),))
 
-    def flat(self, obs: Any, *, batched: bool = True) -> Any:
+    def flat(self, obs: object, *, batched: bool = True) -> Any:
         """Return the numbers of observations in the order in which the engine reads them.
 
         :param obs: the observations.
@@ -68,7 +68,7 @@ class Form:
         for keys, shape, is_bytes in self.parts:
             part = obs
             for key in keys:
-                part = part.get(key) if isinstance(part, dict) else None
+                part = part.get(key) if isinstance(part, dict | Batch) else None
             array = np.asarray(part)
             if array.shape[int(batched) :] != shape or (array.dtype == np.uint8) != is_bytes:
                 raise SchemaMismatch(f"observations have another {'.'.join(keys)}")
@@ -78,16 +78,16 @@ class Form:
         with np.errstate(over="ignore"):  # torch converts to infinity, too
             return np.concatenate(rows, axis=-1, dtype=np.float32, casting="unsafe")
 
-    def rows(self, obs: Any) -> int | None:
+    def rows(self, obs: object) -> int | None:
         """Return the number of rows of observations; None for what has none.
 
         :param obs: the observations.
         """
         for key in self.parts[0].keys:
-            obs = obs.get(key) if isinstance(obs, dict) else None
+            obs = obs.get(key) if isinstance(obs, dict | Batch) else None
         return len(obs) if isinstance(obs, np.ndarray) and obs.ndim else None
 
-    def row_of(self, obs: Any) -> Any:
+    def row_of(self, obs: object) -> Any:
         """Return one observation as a batch of one row; what is no array and no number stays as it is.
 
         :param obs: the observation.
@@ -108,14 +108,22 @@ class Form:
             else torch.randn(rows, *part.shape, generator=generator)
             for part in self.parts
         ]
-        obs: Any = {}
-        for part, tensor in zip(self.parts, tensors, strict=True):
-            inner = obs
+        return Example(self.nested(tensors), tensors)
+
+    def nested(self, leaves: Sequence[Any]) -> Any:
+        """Return parts as networks get them: the only one, or a ``Batch``.
+
+        :param leaves: the parts.
+        """
+        nested: dict[str, Any] = {}
+        for part, leaf in zip(self.parts, leaves, strict=True):
+            inner = nested
             for key in part.keys[:-1]:
                 inner = inner.setdefault(key, {})
-            if part.keys:
-                inner[part.keys[-1]] = tensor
-        return Example(wrap_nested(obs) if obs else tensors[0], tensors)
+            if not part.keys:
+                return leaf
+            inner[part.keys[-1]] = leaf
+        return wrap_nested(nested)
 
     @property
     def size(self) -> int:
@@ -140,6 +148,8 @@ class Example(NamedTuple):
 
 
 def _parts(obs: object, keys: tuple[str, ...], axes: int) -> Iterator[Part]:
+    if isinstance(obs, Batch):
+        obs = vars(obs)
     if isinstance(obs, dict) and obs and all(isinstance(key, str) for key in obs):
         if "mask" in obs and not keys:
             raise NotNativeError("observations have a mask of legal actions")

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812 (as users do)
 from rlfast.data.forms import Form, Part
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.atari import NatureCNN
-from rlfast.utils.net.common import Net, SimbaNet
+from rlfast.utils.net.common import Net, Recurrent, SimbaNet
 
 
 class User(nn.Module):
@@ -287,6 +287,21 @@ TAKEN = {
     "arithmetic": (lambda: Own(powers, first=Linear(4, 16), out=Linear(16, 2)), (4,)),
     "constants made in forward": (lambda: Own(with_time, first=Linear(6, 2)), (4,)),
     "other axes": (lambda: Own(turned, each=Linear(2, 4), out=Linear(11, 2)), (2, 3)),
+    "weights stored as [inputs, outputs]": (
+        lambda: Own(
+            lambda net, x: torch.relu(x @ net.first + net.bias) @ net.second,
+            first=nn.Parameter(torch.randn(4, 9)), bias=nn.Parameter(torch.randn(9)),
+            second=nn.Parameter(torch.randn(9, 2)),
+        ),
+        (4,),
+    ),
+    "log_softmax and logsumexp": (
+        lambda: Own(
+            lambda net, x: torch.log_softmax(net.out(x), 1) + net.out(x).view(-1, 2, 3).logsumexp((1, 2), True)[:, 0],
+            out=Linear(4, 6),
+        ),
+        (4,),
+    ),
     "NatureCNN": (lambda: NatureCNN(4, 36, 36, 3, scale=1 / 255, channels=(8, 16, 16)), pixels(4, 36, 36)),
     "NatureCNN, scaled before": (lambda: NatureCNN(4, 36, 36, 3, channels=(8, 16, 16)), (4, 36, 36)),
     "CleanRL's network for Atari": (lambda: Own(lambda net, x: net.q(x / 255.0), q=nature()), pixels(4, 36, 36)),
@@ -321,6 +336,54 @@ TAKEN = {
 }  # fmt: skip
 
 
+class Remembering(nn.Module):
+    """A network with a hidden state of its own kind: ``step`` returns an output and the next state."""
+
+    def __init__(self, step, size: int, **modules) -> None:
+        super().__init__()
+        self.step, self.size = step, size
+        for name, value in modules.items():
+            setattr(self, name, value)
+
+    def forward(self, obs, state=None, info=None):
+        x = torch.as_tensor(obs, dtype=torch.float32)
+        return self.step(self, x, torch.zeros(len(x), self.size) if state is None else state)
+
+
+def gru_step(net, x, state):
+    """CleanRL's way: time first, and a linear layer before and after."""
+    out, hidden = net.gru(torch.relu(net.first(x)).unsqueeze(0), state.unsqueeze(0))
+    return net.out(out.squeeze(0)), hidden.squeeze(0)
+
+
+def cell_step(net, x, state):
+    hidden, cell = state.chunk(2, dim=1)
+    hidden, cell = net.cell(x, (hidden, cell))
+    return net.out(hidden), torch.cat([hidden, cell], dim=1)
+
+
+def gru_cell_step(net, x, state):
+    after = net.cell(x, state)
+    return net.out(after), after
+
+
+REMEMBERING = {
+    "Recurrent": (lambda: Recurrent(1, 4, 3, hidden_layer_size=8), (4,)),
+    "Recurrent, two layers, dueling": (lambda: Recurrent(2, 4, 3, hidden_layer_size=8, dueling_param=STREAMS), (4,)),
+    "RecurrentActorProb": (lambda: continuous.RecurrentActorProb(1, (4,), (2,), hidden_layer_size=8), (4,)),
+    "GRU": (
+        lambda: Remembering(gru_step, 6, first=Linear(4, 5), gru=nn.GRU(5, 6), out=Linear(6, 2)),
+        (4,),
+    ),
+    "LSTMCell": (lambda: Remembering(cell_step, 12, cell=nn.LSTMCell(4, 6), out=Linear(6, 2)), (4,)),
+    "GRUCell without biases": (
+        lambda: Remembering(gru_cell_step, 6, cell=nn.GRUCell(4, 6, bias=False), out=Linear(6, 2)),
+        (4,),
+    ),
+    "its observation before": (lambda: HiddenState(), (4,)),
+}
+
+
 def by_size(net, x):
     return net.first(x) * (2.0 if len(x) > 2 else 1.0)
 
@@ -342,7 +405,29 @@ TORCH = {
         "calls torch.Tensor.add_",
     ),
     "Dropout (training)": (lambda: User(Linear(4, 8), nn.Dropout(), Linear(8, 2)), (4,), "a Dropout is in training"),
-    "LSTM": (lambda: User(nn.LSTM(4, 8)), (4,), "calls torch.lstm"),
+    "LSTM of two directions": (
+        lambda: Own(lambda net, x: net.lstm(x)[0].flatten(1), lstm=nn.LSTM(4, 8, bidirectional=True)),
+        (1, 4),
+        "two directions",
+    ),
+    "LSTM with projections": (
+        lambda: Own(lambda net, x: net.lstm(x)[0].flatten(1), lstm=nn.LSTM(4, 8, proj_size=2)),
+        (1, 4),
+        "projections",
+    ),
+    "hidden state without a batch": (
+        lambda: Remembering(
+            lambda net, x, state: (net.first(x), net.memory), 1, first=Linear(4, 2), memory=nn.Parameter(torch.zeros(5))
+        ),
+        (4,),
+        "hidden state is not a dict of tensors",
+    ),
+    "hidden state that is not zero at first": (
+        lambda: FirstStep(),
+        (4,),
+        "what it did before",
+    ),
+    "softsign": (lambda: User(Linear(4, 8), nn.Softsign()), (4,), "calls torch.nn.functional.softsign"),
     "ConvTranspose2d": (
         lambda: Own(lambda net, x: net.conv(x).flatten(1), conv=nn.ConvTranspose2d(1, 2, 2)),
         (1, 4, 4),
@@ -408,13 +493,21 @@ TORCH = {
     "no layer": (lambda: Own(lambda net, x: torch.tanh(x)), (4,), "no linear layer"),
     "dict without its key": (lambda: NoField(Linear(4, 2)), parts(position=(4,)), "raised"),
     "empty observations": (lambda: User(nn.Flatten()), (0,), "observations are empty"),
-    "hidden state": (lambda: HiddenState(), (4,), "has a hidden state"),
-    "matrix stored the other way": (
-        lambda: Own(lambda net, x: x @ net.matrix, matrix=nn.Parameter(torch.randn(4, 2))),
+    "part of a matrix": (
+        lambda: Own(lambda net, x: x @ net.matrix[:4], matrix=nn.Parameter(torch.randn(5, 2))),
         (4,),
-        "not stored as",
+        "a part of a matrix",
     ),
 }
+
+
+class FirstStep(User):
+    def __init__(self) -> None:
+        super().__init__(Linear(4, 2))
+
+    def forward(self, obs, state=None, info=None):
+        count = torch.ones(len(obs), 2) if state is None else state["count"]
+        return self.model(obs) + count, {"count": count + 1}
 
 
 class NoField(User):

@@ -19,7 +19,7 @@ from rlfast.data.forms import Form, Part
 from rlfast.env import DummyVectorEnv
 from rlfast.functional.distributions import Categorical
 from rlfast.policy import A2CPolicy, C51Policy, DQNPolicy, PGPolicy, QRDQNPolicy, RainbowPolicy
-from rlfast.utils.net.common import Net
+from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.discrete import Actor, Critic, NoisyLinear
 from rlfast.utils.runtime.native import NotNativeError
 
@@ -383,6 +383,34 @@ def test_collects_of_images_and_dicts_are_those_of_the_policy(make, space, kind)
         taken.append(collector.buffer[:].act)
     assert np.array_equal(*taken)
     assert kind is DQNPolicy or len(set(taken[0].tolist())) == 3
+
+
+@pytest.mark.parametrize("kind", [DQNPolicy, PGPolicy])
+def test_hidden_states_are_kept_as_the_policy_keeps_them(kind):
+    taken = []
+    for native in (True, False):
+        envs = DummyVectorEnv([partial(Scripted, box(4), seed) for seed in range(3)])
+        policy = policy_of(lambda: Recurrent(2, 4, 3, hidden_layer_size=8), kind)
+        collector = Collector(policy, envs, VectorReplayBuffer(90, 3), native_acting=native)
+        torch.manual_seed(1)
+        collector.collect(n_step=30)
+        assert ("acting in Rust, one vector step at a time: hidden states" in repr(collector)) == native
+        collector.collect(n_step=30)  # across the ends of episodes, after 7 steps
+        taken.append(collector.buffer[:])
+    assert np.array_equal(taken[0].act, taken[1].act)
+    for name in ("hidden", "cell"):
+        one, other = (rows.policy.hidden_state[name] for rows in taken)
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, atol=1e-6)
+        assert (one[::20] == 0).all()  # each environment's first row
+        assert one[1:7].any()
+        assert (one[7] == 0).all()  # the next episode
+
+
+def test_single_actions_of_a_recurrent_policy_begin_without_a_state():
+    policy, obs = policy_of(lambda: Recurrent(1, 4, 3, hidden_layer_size=8)), observations(10)
+    wanted = [int(policy(Batch(obs=row[None], info={})).act[0]) for row in obs]
+    assert [policy.native_chooser((4,)).choose_one(row) for row in obs] == wanted
 
 
 @pytest.mark.parametrize(("make", "space"), FORMS.values(), ids=FORMS)

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from policy.native.networks import TAKEN, TORCH, Own, User, pixels
+from policy.native.networks import REMEMBERING, TAKEN, TORCH, Own, User, pixels
 from rlfast._core import Network
 from rlfast.data.forms import Example, Form
-from rlfast.policy.native.lowering import Lowered, lowered_network
+from rlfast.policy.native.lowering import Lowered, leaves_of, lowered_network
 from rlfast.policy.native.tracing import called
 from rlfast.utils.net import discrete
 from rlfast.utils.net.common import Net
@@ -279,6 +279,28 @@ def test_changed_weights_are_seen_at_once(make, shape):
         assert (abs(found - same) <= 1e-5 * max(abs(same).max(), 1)).all()
 
 
+@pytest.mark.parametrize(("make", "shape"), REMEMBERING.values(), ids=REMEMBERING)
+def test_hidden_states_are_those_of_torch(make, shape):
+    torch.manual_seed(1)
+    module, given = make(), example(shape, 9)
+    lowered = Lowered(module, shape)
+    network, slots = lowered.network([*lowered.outputs, *lowered.states])
+    states = [torch.zeros(9, *part.shape) for part in lowered.state_form.parts]
+    before: object = None
+    for _ in range(3):
+        with torch.no_grad():
+            output, before = called(module, given.obs, before)
+        wanted = [*(output if isinstance(output, tuple) else (output,)), *leaves_of(before)]
+        numbers = [given.flat, *(state.reshape(9, -1).numpy() for state in states)]
+        found = network.forward(np.concatenate(numbers, axis=1), slots)
+        for one, same in zip(found, wanted, strict=True):
+            assert (abs(one - same.reshape(9, -1).numpy()) <= 3e-6).all()
+        states = [torch.from_numpy(one) for one in found[len(lowered.outputs) :]]
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.mul_(0.9)
+
+
 @pytest.mark.parametrize(("make", "shape", "why"), TORCH.values(), ids=TORCH)
 def test_others_are_left_to_torch_with_a_reason(make, shape, why):
     module = make()
@@ -365,17 +387,17 @@ def test_weights_stay_when_the_module_is_gone():
 
 def test_the_guide_shows_which_networks_act_in_rust():
     rows = re.findall(r"^\| (.+) \| (in Rust|by torch)", GUIDE.read_text(), re.MULTILINE)
-    assert rows == [*((name, "in Rust") for name in TAKEN), *((name, "by torch") for name in TORCH)]
+    assert rows == [*((name, "in Rust") for name in (*TAKEN, *REMEMBERING)), *((name, "by torch") for name in TORCH)]
 
 
 def test_a_refusal_is_logged_once(caplog):
-    module = User(nn.LSTM(4, 8))
+    module = User(nn.Linear(4, 8), nn.Softsign())
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             with pytest.raises(NotNativeError):
                 lowered_network(module, (4,))
     assert [record.getMessage() for record in caplog.records] == [
-        "User acts by torch: the network calls torch.lstm, which is not among the known operations"
+        "User acts by torch: the network calls torch.nn.functional.softsign, which is not among the known operations"
     ]
 
 

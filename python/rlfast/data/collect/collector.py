@@ -535,8 +535,8 @@ class Collector:
         if self._reports_steps:
             raise NotNativeError("hooks and custom statistics are given the policy's distribution")
         chooser = make(self.policy, self._obs_form())
-        if self._episodes.hidden is not None:
-            raise NotNativeError("there are hidden states")
+        if self._episodes.hidden is not None and chooser.state_form is None:
+            raise NotNativeError("there are hidden states, and the network has none")
         return chooser
 
     def _obs_form(self) -> Form:
@@ -564,6 +564,8 @@ class Collector:
         """
         if chooser is None and not random:
             raise NotNativeError("the policy chooses in Python")
+        if getattr(chooser, "state_form", None) is not None:
+            raise NotNativeError("hidden states are stored in Python")
         if random and (self._native_acting is False or self._episodes.hidden is not None or self._reports_steps):
             raise NotNativeError("random actions are drawn in Python")
         if self._reports_episodes or self._preprocessing is not None:

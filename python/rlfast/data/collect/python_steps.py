@@ -117,17 +117,15 @@ class PythonSteps:
             act_RA = self.policy.map_action_inverse(self.random(ids_R, mask_of(observed)))
             episodes.forget(ids_R)  # the policy does not see these observations
             return {"obs": observed, "act": wrap_nested(act_RA)}
-        act_RA = None if self.chooser is None else self.chooser.choose(obs_RO)
-        if act_RA is not None and not self.noise:
-            return {"obs": wrap_nested(obs_RO), "act": act_RA}
-        seen = tree.writable(obs_RO)  # networks and users may write to it
-        known = {"obs": wrap_nested(seen), "info": wrap_nested(episodes.infos(ids_R))}
-        batch = policy_input(known, ids_R, episodes.before)
-        stored: dict[str, Any] = {}
-        if act_RA is None:
-            act_RA, stored = self._ask_policy(batch, obs_RO, ids_R, where)
-        if self.noise:
-            act_RA = self.policy.exploration_noise(act_RA, batch)
+        act_RA, stored = self._choose_natively(obs_RO, where)
+        if act_RA is None or self.noise:
+            seen = tree.writable(obs_RO)  # networks and users may write to it
+            known = {"obs": wrap_nested(seen), "info": wrap_nested(episodes.infos(ids_R))}
+            batch = policy_input(known, ids_R, episodes.before)
+            if act_RA is None:
+                act_RA, stored = self._ask_policy(batch, obs_RO, ids_R, where)
+            if self.noise:
+                act_RA = self.policy.exploration_noise(act_RA, batch)
         fields = {"obs": wrap_nested(obs_RO), "act": act_RA}
         return {**fields, "policy": wrap_nested(stored)} if stored else fields
 
@@ -149,16 +147,39 @@ class PythonSteps:
         if isinstance(result, dict):
             result = Batch(result)
         fields = result.__dict__
-        stored, next_RH = fields.get("policy"), fields.get("state")
+        stored = fields.get("policy")
         extra = {} if stored is None else tree.storable(stored)
-        self.episodes.hidden = tree.put(self.episodes.hidden, where, next_RH, self.episodes.env_num)
-        if next_RH is not None:
-            before_RH = tree.without(next_RH if hidden_RH is None else hidden_RH, tree.EXPLORATION)
-            if before_RH is not None:
-                before_RH = tree.storable(before_RH)
-                extra["hidden_state"] = tree.zeros(before_RH) if hidden_RH is None else before_RH
         self.dist, self.dist_rows = fields.get("dist"), len(ids_R)
-        return to_numpy(result.act), extra
+        return to_numpy(result.act), {**extra, **self._keep_hidden(hidden_RH, fields.get("state"), where)}
+
+    def _choose_natively(self, obs_RO: object, where: Ids | None) -> tuple[Any, dict[str, Any]]:
+        """Choose actions in Rust.
+
+        :return: the actions, None where the policy must choose them; and what is stored of the choice.
+        """
+        if self.chooser is None:
+            return None, {}
+        if self.chooser.state_form is None:
+            return self.chooser.choose(obs_RO), {}
+        hidden_RH = tree.take(self.episodes.hidden, where)
+        act_RA = self.chooser.choose(obs_RO, hidden_RH)
+        if act_RA is None:
+            return None, {}
+        return act_RA, self._keep_hidden(hidden_RH, self.chooser.next_state(obs_RO, hidden_RH), where)
+
+    def _keep_hidden(self, hidden_RH: Any, next_RH: Any, where: Ids | None) -> dict[str, Any]:
+        """Keep a hidden state for the next step.
+
+        :return: the one before the step as it is stored, if there is one.
+        """
+        self.episodes.hidden = tree.put(self.episodes.hidden, where, next_RH, self.episodes.env_num)
+        if next_RH is None:
+            return {}
+        before_RH = tree.without(next_RH if hidden_RH is None else hidden_RH, tree.EXPLORATION)
+        if before_RH is None:
+            return {}
+        before_RH = tree.storable(before_RH)
+        return {"hidden_state": tree.zeros(before_RH) if hidden_RH is None else before_RH}
 
     def mapped(self, act_RA: object) -> Any:
         """Return actions in the environment's form.

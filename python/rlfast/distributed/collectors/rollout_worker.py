@@ -99,7 +99,10 @@ class JointPolicy:
 
         :param shape: the form of one observation.
         """
-        return JointChooser(self, self._policy.native_chooser(shape))
+        chooser = self._policy.native_chooser(shape)
+        if chooser.state_form is not None:
+            raise NotNativeError("a joint policy keeps hidden states by itself")
+        return JointChooser(self, chooser)
 
     def native_map(self) -> None:
         """Refuse whole collects in Rust.
@@ -122,14 +125,16 @@ class JointChooser:
     """
 
     is_random = True
+    state_form = None
 
     def __init__(self, policy: JointPolicy, chooser: Chooser) -> None:
         self._policy, self._chooser = policy, chooser
 
-    def choose(self, obs: object) -> NDArray[Any] | None:
+    def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:  # noqa: ARG002 (as a Chooser)
         """Chooses actions; see :meth:`rlfast.policy.native.choosers.Chooser.choose`.
 
         :param obs: the observations of our own environments.
+        :param state: not used, as there is none.
         """
         if not isinstance(obs, np.ndarray):
             return None  # observations with parts, for which the policy draws itself

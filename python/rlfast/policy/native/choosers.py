@@ -16,6 +16,7 @@ from rlfast.data.batch.batch import wrap_nested
 from rlfast.data.forms import Form
 from rlfast.functional.distributions import Categorical
 from rlfast.policy.native.lowering import Lowered, lowered_network
+from rlfast.policy.native.tracing import called
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import ModuleVersion
 
@@ -41,7 +42,11 @@ class Chooser:
         if ModuleVersion([*self._module.modules()], [], policy).has_hooks:
             raise NotNativeError("the policy or a network has hooks")
         lowered = lowered_network(self._module, form)
-        self.network, self._slots = lowered.network(self._numbers(lowered))
+        self.state_form = lowered.state_form
+        """The form of the network's hidden state; None if it has none."""
+        numbers = self._numbers(lowered)
+        self.network, slots = lowered.network([*numbers, *lowered.states])
+        self._slots, self._state_slots = slots[: len(numbers)], slots[len(numbers) :]
         self._version = ModuleVersion(lowered.modules, [*lowered.tensors, *self._own_tensors(policy)], policy)
         self._facts = self._facts_of(policy)
         if not self._version.is_current():
@@ -76,15 +81,43 @@ class Chooser:
             and self._facts_of(policy) == self._facts
         )
 
-    def choose(self, obs: Any) -> NDArray[Any] | None:
+    def _input(self, obs: object, state: object) -> Any:
+        """Return observations and hidden states as the engine reads them.
+
+        :raises SchemaMismatch: they are of another form.
+        """
+        numbers = self._form.flat(obs)
+        if self.state_form is None:
+            return numbers
+        numbers = np.asarray(numbers).reshape(len(numbers), -1)
+        before = np.zeros((len(numbers), self.state_form.size)) if state is None else self.state_form.flat(state)
+        return np.concatenate([numbers, before.reshape(len(before), -1)], axis=1, dtype=np.float32, casting="unsafe")
+
+    def next_state(self, obs: object, state: object) -> Any:
+        """Return the hidden state after a step, whose actions were chosen by :meth:`choose`.
+
+        :param obs: observations, ``[B, ...]``.
+        :param state: the hidden state before; None for zeros.
+        :return: tensors, as the network returns them; None if it has no state.
+        """
+        if self.state_form is None:
+            return None
+        parts = self.network.forward(self._input(obs, state), self._state_slots)
+        shapes = [part.shape for part in self.state_form.parts]
+        return self.state_form.nested(
+            [torch.from_numpy(part).view(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
+        )
+
+    def choose(self, obs: Any, state: object = None) -> NDArray[Any] | None:
         """Choose actions.
 
         :param obs: observations, ``[B, ...]``.
+        :param state: the hidden state before. Default: zeros.
         :return: actions in the policy's form, discrete ones int64 ``[B]``; None where the policy itself must choose
             them.
         """
         try:
-            return self.network.choose(self._form.flat(obs))
+            return self.network.choose(self._input(obs, state))
         except SchemaMismatch:
             return None
 
@@ -95,6 +128,9 @@ class Chooser:
         :return: the action in the policy's form; None where the policy itself must choose it.
         """
         try:
+            if self.state_form is not None:
+                chosen = self.choose(self._form.row_of(obs))
+                return None if chosen is None else int(chosen[0])
             return self.network.choose_one(self._form.flat(obs, batched=False))
         except SchemaMismatch:
             return None
@@ -221,22 +257,22 @@ class ClockChooser(Chooser):
             raise NotNativeError("the Categorical of torch takes probabilities, and the actor has no softmax")
         return [logits]
 
-    def choose(self, obs: object) -> NDArray[Any] | None:
+    def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:
         if not self.is_random:
-            return super().choose(obs)
+            return super().choose(obs, state)
         rows = self._form.rows(obs)
         if rows is None:
             return None
         clocks = self._next(rows)
         try:
-            chosen = self.network.choose(self._form.flat(obs), clocks.numpy())
+            chosen = self.network.choose(self._input(obs, state), clocks.numpy())
         except SchemaMismatch:
             chosen = None
-        return self._chosen_by_torch(obs, clocks) if chosen is None else chosen
+        return self._chosen_by_torch(obs, state, clocks) if chosen is None else chosen
 
-    def _chosen_by_torch(self, obs: object, clocks: torch.Tensor) -> NDArray[np.int64]:
+    def _chosen_by_torch(self, obs: object, state: object, clocks: torch.Tensor) -> NDArray[np.int64]:
         with torch.no_grad():
-            logits = self._module(wrap_nested(obs))[0]
+            logits = called(self._module, wrap_nested(obs), state)[0]
             kind = torch.distributions.Categorical if self._takes_probabilities else Categorical
             actions: NDArray[np.int64] = (kind(logits).probs / clocks).argmax(-1).numpy()
         return actions

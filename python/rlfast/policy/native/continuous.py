@@ -41,9 +41,9 @@ class ContinuousChooser(Chooser):
             raise NotNativeError("the actor does not return one tensor of actions")
         return lowered.outputs
 
-    def choose(self, obs: Any) -> NDArray[Any] | None:
+    def choose(self, obs: Any, state: object = None) -> NDArray[Any] | None:
         try:
-            outputs = self.network.forward(self._form.flat(obs), self._slots)
+            outputs = self.network.forward(self._input(obs, state), self._slots)
         except SchemaMismatch:
             return None
         act = self._actions(*outputs)

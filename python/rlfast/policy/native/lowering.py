@@ -16,15 +16,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlfast._core import Network
+from rlfast.data.batch.batch import Batch
 from rlfast.data.forms import Form
 from rlfast.policy.native.operations import OPERATIONS
 from rlfast.policy.native.tracing import called, trace
 from rlfast.policy.native.values import Node, Program
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import is_compiled, registrations
+from rlfast.utils.tree import leaves, map_leaves
 
 _logger = logging.getLogger(__name__)
 
@@ -34,6 +37,9 @@ TOLERANCE = 1e-4
 """How far a program's outputs may be from the network's, as a share of the largest: well above rounding, well below
 what another computation gives."""
 
+
+LAYERS = ("linear", "linear_turned", "conv")
+"""The nodes whose last part says whether negative results become 0."""
 
 _refused: WeakKeyDictionary[nn.Module, tuple[Any, str]] = WeakKeyDictionary()
 
@@ -87,8 +93,16 @@ class Lowered:
         if not form.size:
             raise NotNativeError("observations are empty")
         self._examples = [form.example(rows, draws) for rows in (ROWS, 1, 2)]
-        traced = trace(module, self._examples[0].obs, OPERATIONS)
-        self._program = Program(self._examples[0].tensors, tensors_of(self.modules))
+        self.state_form: Form | None = None
+        """The form of the hidden state, whose numbers follow those of the observation; None if there is none."""
+        (given, *_), self._states = self._examples, []
+        inputs, traced = given.tensors, trace(module, given.obs, None, OPERATIONS)
+        if traced.state is not None:
+            self.state_form = _form_of_state(traced.state, ROWS)
+            self._states = [self.state_form.example(rows, draws) for rows in (ROWS, 1, 2)]
+            inputs = [*inputs, *self._states[0].tensors]
+            traced = trace(module, given.obs, self._states[0].obs, OPERATIONS)
+        self._program = Program(inputs, tensors_of(self.modules))
         for call in traced.calls:
             try:
                 OPERATIONS[call.name](self._program, call)
@@ -98,6 +112,8 @@ class Lowered:
         """The slots of the outputs."""
         self.shapes = [tuple(output.shape[1:]) for output in traced.outputs]
         """The shapes of the outputs of one row."""
+        self.states = [self._program.rows(state) for state in leaves_of(traced.state)]
+        """The slots of the next hidden state."""
 
     def weights(self, tensor: Tensor) -> Any:
         """Return the numbers of a tensor for a node; see :meth:`Program.weights`.
@@ -136,24 +152,55 @@ class Lowered:
         :raises NotNativeError: it would be larger than the engine's networks may be, or computes other numbers than
             the module.
         """
-        nodes, numbers = pruned(self._program.nodes, [*slots, *self.outputs])
+        compared = [*self.outputs, *self.states]
+        nodes, numbers = pruned(self._program.nodes, [*slots, *compared])
         network = _engine(self._program.inputs, nodes)
-        self._compare(network, [numbers[slot] for slot in self.outputs])
+        self._compare(network, [numbers[slot] for slot in compared])
         nodes, numbers = pruned(self._program.nodes, slots)
         return _engine(self._program.inputs, nodes), [numbers[slot] for slot in slots]
 
     def _compare(self, network: Network, slots: list[int]) -> None:
         """Compare the outputs of a network of the engine with those of the module."""
-        for example in self._examples:
-            output, _ = called(self._module, example.obs)
-            outputs = output if isinstance(output, tuple | list) else (output,)
-            for wanted, found in zip(outputs, network.forward(example.flat, slots), strict=True):
+        cases: list[tuple[NDArray[np.float32], object, object]] = []
+        for k, given in enumerate(self._examples):
+            if self._states:
+                state = self._states[k]
+                cases.append((np.concatenate([given.flat, state.flat], axis=1), given.obs, state.obs))
+                zeros = np.zeros_like(state.flat)  # at the beginning of an episode
+                cases.append((np.concatenate([given.flat, zeros], axis=1), given.obs, None))
+            else:
+                cases.append((given.flat, given.obs, None))
+        for numbers, obs, before in cases:
+            output, after = called(self._module, obs, before)
+            outputs = [*(output if isinstance(output, tuple | list) else (output,)), *leaves_of(after)]
+            for wanted, found in zip(outputs, network.forward(numbers, slots), strict=True):
                 wanted_BN = wanted.reshape(len(found), -1).numpy()
                 if not (abs(found - wanted_BN) <= TOLERANCE * abs(wanted_BN).max(initial=1.0)).all():
                     raise NotNativeError(
                         f"{type(self._module).__name__} computes other numbers than the operations that it calls: "
                         "its forward depends on the batch size, or on what it did before"
                     )
+
+
+def leaves_of(state: object) -> list[Any]:
+    """Return the tensors of a hidden state; none of None.
+
+    :param state: the state.
+    """
+    return [] if state is None else [*leaves(state)]
+
+
+def _form_of_state(state: Any, rows: int) -> Form:
+    """Return the form of a hidden state.
+
+    :raises NotNativeError: it is not a tensor of float32, or a dict of such tensors, with the batch first.
+    """
+    parts = leaves_of(state) if isinstance(state, dict | Batch | Tensor) else []
+    if not parts or not all(
+        isinstance(part, Tensor) and part.dtype == torch.float32 and part.dim() and len(part) == rows for part in parts
+    ):
+        raise NotNativeError("the hidden state is not a dict of tensors of float32 whose first axis is the batch")
+    return Form.of(map_leaves(lambda part: part.detach().numpy(), state), batched=True)
 
 
 def tensors_of(modules: Sequence[nn.Module]) -> list[Tensor]:
@@ -169,7 +216,7 @@ def tensors_of(modules: Sequence[nn.Module]) -> list[Tensor]:
 
 
 def _engine(inputs: int, nodes: list[Node]) -> Network:
-    if not any(node[0] in ("linear", "conv") for node in nodes):
+    if not any(node[0] in LAYERS for node in nodes):
         raise NotNativeError("the network has no linear layer")
     try:
         return Network(inputs, nodes)
@@ -195,7 +242,7 @@ def pruned(nodes: Sequence[Node], slots: Sequence[int]) -> tuple[list[Node], dic
             continue
         renumbered = with_inputs(node, [numbers[below] for below in inputs_of(node)])
         below = numbers.get(node[1], 0) if node[0] == "relu" else 0
-        if below == len(kept) > 0 and kept[-1][0] in ("linear", "conv") and uses[node[1]] == 1:
+        if below == len(kept) > 0 and kept[-1][0] in LAYERS and uses[node[1]] == 1:
             kept[-1] = (*kept[-1][:-1], True)
         else:
             kept.append(renumbered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -70,7 +70,9 @@ def _made(program: Program, call: Call) -> None:
     if any(isinstance(argument, Tensor) for argument in call.args[1:]):
         raise NotNativeError(f"the network calls {call.name} with a tensor")
     places = torch.arange(made.numel()).view(made.shape)
-    if made.dim() and len(made) == program.batch and (made == made[:1]).all():
+    if made.numel() and (made == made.flatten()[0]).all():
+        places = torch.zeros(1, dtype=torch.int64).expand(made.shape)
+    elif made.dim() and len(made) == program.batch and (made == made[:1]).all():
         places = places[:1].expand(made.shape)
     if made.dtype == torch.float32:
         program.set(made, Value(places, batched=False, tensor=made))
@@ -180,9 +182,8 @@ def _neg(program: Program, call: Call) -> None:
 
 @operation("rsqrt")
 def _rsqrt(program: Program, call: Call) -> None:
-    root = torch.sqrt(call.args[0])
-    program.elementwise(root, "sqrt", [call.args[0]])
-    program.elementwise(call.result, "reciprocal", [root])
+    root = program.computed(call.result.shape, "sqrt", [program.value(call.args[0])])
+    program.set(call.result, program.computed(call.result.shape, "reciprocal", [root]))
 
 
 @operation("pow", "__pow__")
@@ -210,16 +211,10 @@ def _add(program: Program, call: Call) -> None:
     elif isinstance(x, Tensor):
         program.elementwise(call.result, "shift", [x], sign * float(y))
     else:
-        signed = _scaled(program, y, sign)
-        program.elementwise(call.result, "shift", [signed], float(x))
-
-
-def _scaled(program: Program, x: Tensor, factor: float) -> Tensor:
-    if factor == 1.0:
-        return x
-    scaled = x * factor
-    program.elementwise(scaled, "scale", [x], factor)
-    return scaled
+        signed = program.value(y)
+        if sign < 0:
+            signed = program.computed(y.shape, "scale", [signed], sign)
+        program.set(call.result, program.computed(y.shape, "shift", [signed], float(x)))
 
 
 @operation("mul", "multiply", "__rmul__")
@@ -242,9 +237,8 @@ def _div(program: Program, call: Call) -> None:
     elif isinstance(x, Tensor):
         program.elementwise(call.result, "scale", [x], 1 / float(y))
     else:
-        inverse = y.reciprocal()
-        program.elementwise(inverse, "reciprocal", [y])
-        program.elementwise(call.result, "scale", [inverse], float(x))
+        inverse = program.computed(y.shape, "reciprocal", [program.value(y)])
+        program.set(call.result, program.computed(y.shape, "scale", [inverse], float(x)))
 
 
 @operation("maximum", "minimum")
@@ -254,10 +248,9 @@ def _extremum(program: Program, call: Call) -> None:
 
 @operation("addcmul")
 def _addcmul(program: Program, call: Call) -> None:
-    x, one, other = arguments(call, "input", "tensor1", "tensor2")
-    product = one * other
-    program.elementwise(product, "multiply", [one, other])
-    program.elementwise(call.result, "add", [x, product])
+    x, one, other = map(program.value, arguments(call, "input", "tensor1", "tensor2"))
+    product = program.computed(call.result.shape, "multiply", [one, other])
+    program.set(call.result, program.computed(call.result.shape, "add", [x, product]))
 
 
 @operation("outer", "ger")
@@ -318,15 +311,17 @@ def _times(program: Program, slot: int, weight: Value, bias: Tensor | None) -> i
     """
     outputs, inputs = weight.places.shape
     added = None if bias is None else program.value(bias)
-    if weight.tensor is not None and weight.is_matrix:
+    is_turned = replace(weight, places=weight.places.T).is_matrix
+    if weight.tensor is not None and (weight.is_matrix or is_turned):
         own = added.tensor if added is not None and added.is_tensor else None
         numbers = None if own is None else program.weights(own)
-        slot = program.add("linear", slot, program.weights(weight.tensor), numbers, False)
+        name = "linear" if weight.is_matrix else "linear_turned"
+        slot = program.add(name, slot, program.weights(weight.tensor), numbers, False)
         if own is not None or added is None:
             return slot
     else:
         if not is_computed(weight):
-            raise NotNativeError("the network multiplies with weights that are not stored as [outputs, inputs]")
+            raise NotNativeError("the network multiplies with a part of a matrix")
         name, _, operands, numbers = weight.made_by
         if name in ("add", "subtract"):
             slot = program.add(name, *(_times(program, slot, operand, None) for operand in operands))
@@ -418,7 +413,7 @@ def _group_norm(program: Program, call: Call) -> None:
     x, groups, weight, bias, epsilon = arguments(call, "input", "num_groups", weight=None, bias=None, eps=1e-5)
     size = x[0].numel() // groups
     slot = program.add("normalize", program.rows(x), size, float(epsilon), 1.0, None, None)
-    slot = _affine(program, slot, call.result, *(_of_channels(program, each, x.dim()) for each in (weight, bias)))
+    slot = _affine(program, slot, call.result, weight, bias)
     program.set(call.result, program.whole(slot, call.result.shape[1:]))
 
 
@@ -429,35 +424,111 @@ def _batch_norm(program: Program, call: Call) -> None:
     )
     if training:
         raise NotNativeError("a BatchNorm is in training mode")
-    root = torch.sqrt(variance + epsilon)
-    shifted = variance + epsilon
-    program.elementwise(shifted, "shift", [variance], float(epsilon))
-    program.elementwise(root, "sqrt", [shifted])
-    inverse = root.reciprocal()
-    program.elementwise(inverse, "reciprocal", [root])
+    shape = variance.shape
+    shifted = program.computed(shape, "shift", [program.value(variance)], float(epsilon))
+    inverse = program.computed(shape, "reciprocal", [program.computed(shape, "sqrt", [shifted])])
     slot = program.rows(x)
-    for name, tensor in (("subtract", mean), ("multiply", inverse)):
-        value = program.value(_of_channels(program, tensor, x.dim()))
-        slot = program.add(name, slot, program.slot_of(value, x.shape))
-    slot = _affine(program, slot, call.result, *(_of_channels(program, each, x.dim()) for each in (weight, bias)))
+    for name, value in (("subtract", program.value(mean)), ("multiply", inverse)):
+        slot = program.add(name, slot, program.slot_of(_of_channels(value, x.dim()), x.shape))
+    slot = _affine(program, slot, call.result, weight, bias)
     program.set(call.result, program.whole(slot, call.result.shape[1:]))
 
 
-def _of_channels(program: Program, tensor: Tensor | None, dims: int) -> Any:
-    """Return a tensor of a number for each channel, in a shape that is broadcast to ``[B, channels, ...]``."""
-    if tensor is None:
-        return None
-    shape = (-1, *(1,) * (dims - 2))
-    viewed = tensor.view(shape)
-    program.moved(viewed, lambda places: places.view(shape), tensor)
-    return viewed
+def _of_channels(value: Value, dims: int) -> Value:
+    """Return a number for each channel, in a shape that is broadcast to ``[B, channels, ...]``."""
+    return replace(value, places=value.places.view(-1, *(1,) * (dims - 2)))
 
 
 def _affine(program: Program, slot: int, result: Tensor, weight: Tensor | None, bias: Tensor | None) -> int:
     for name, tensor in (("multiply", weight), ("add", bias)):
         if tensor is not None:
-            slot = program.add(name, slot, program.slot_of(program.value(tensor), result.shape))
+            value = _of_channels(program.value(tensor), result.dim())
+            slot = program.add(name, slot, program.slot_of(value, result.shape))
     return slot
+
+
+# -- recurrent layers --------------------------------------------------------------------------------------------------
+
+
+@operation("lstm", "gru")
+def _recurrent(program: Program, call: Call) -> None:
+    x, before, weights, has_bias, layers, dropout, training, bidirectional, batch_first = arguments(
+        call, "input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first"
+    )
+    each = 4 if has_bias else 2
+    if not isinstance(weights, list | tuple) or len(weights) != layers * each or bidirectional or x.dim() != 3:
+        raise NotNativeError(f"the network runs a {call.name} of two directions, with projections, or on packed rows")
+    if training and dropout and layers > 1:
+        raise NotNativeError(f"a {call.name} has dropout in training mode")
+    value = program.value(x)
+    places = value.places if batch_first else value.places.transpose(0, 1)
+    steps = [program.slot_of(replace(value, places=places[:, t]), places[:, t].shape) for t in range(places.shape[1])]
+    after: list[list[int]] = []
+    for layer in range(layers):
+        own = weights[layer * each : (layer + 1) * each]
+        state = [_of_layer(program, tensor, layer) for tensor in (before if call.name == "lstm" else (before,))]
+        for t, slot in enumerate(steps):
+            state = _cell(program, call.name, slot, state, *own)
+            steps[t] = state[0]
+        after.append(state)
+    output, *states = call.result
+    joined = program.whole(_joined(program, steps), (len(steps), output.shape[-1]))
+    program.set(output, joined if batch_first else replace(joined, places=joined.places.transpose(0, 1)))
+    for tensor, slots in zip(states, zip(*after, strict=True), strict=True):
+        whole = program.whole(_joined(program, slots), (layers, tensor.shape[-1]))
+        program.set(tensor, replace(whole, places=whole.places.transpose(0, 1)))
+
+
+@operation("lstm_cell", "gru_cell")
+def _recurrent_cell(program: Program, call: Call) -> None:
+    x, before, *weights = arguments(call, "input", "hx", "w_ih", "w_hh", b_ih=None, b_hh=None)
+    tensors, results = (before, call.result) if call.name == "lstm_cell" else ((before,), (call.result,))
+    state = [program.rows(tensor) for tensor in tensors]
+    state = _cell(program, call.name.removesuffix("_cell"), program.rows(x), state, *weights)
+    for tensor, slot in zip(results, state, strict=True):
+        program.set(tensor, program.whole(slot, tensor.shape[1:]))
+
+
+def _of_layer(program: Program, tensor: Tensor, layer: int) -> int:
+    value = program.value(tensor)
+    return program.slot_of(replace(value, places=value.places[layer]), tensor.shape[1:])
+
+
+def _joined(program: Program, slots: Sequence[int]) -> int:
+    return slots[0] if len(slots) == 1 else program.add("join", np.array(slots, np.int64))
+
+
+def _cell(program: Program, name: str, x: int, state: Sequence[int], *weights: Tensor | None) -> list[int]:
+    """Return the slots of the state after a step: the output, and the cell of an LSTM.
+
+    :param weights: of the input and the output, ``[4 or 3 gates, ...]``, and their biases, if any.
+    """
+    read: list[Any] = []
+    for weight in weights:
+        value = None if weight is None else program.value(weight)
+        if value is not None and not (value.is_tensor and value.tensor is not None):
+            raise NotNativeError(f"the network runs a {name} with weights that it computes")
+        read.append(None if value is None or value.tensor is None else program.weights(value.tensor))
+    of_input, of_output, *biases = [*read, None, None][:4]
+    size = of_output.shape[1]
+    from_input = program.add("linear", x, of_input, biases[0], False)
+    from_output = program.add("linear", state[0], of_output, biases[1], False)
+
+    def gate(slot: int, k: int, count: int = 1) -> int:
+        return program.add("pick", slot, np.arange(k * size, (k + count) * size))
+
+    if name == "lstm":
+        gates = program.add("add", from_input, from_output)
+        opened = program.add("sigmoid", gate(gates, 0, 2))
+        new = program.add("multiply", gate(opened, 0), program.add("tanh", gate(gates, 2)))
+        cell = program.add("add", program.add("multiply", gate(opened, 1), state[1]), new)
+        shown = program.add("sigmoid", gate(gates, 3))
+        return [program.add("multiply", shown, program.add("tanh", cell)), cell]
+    opened = program.add("sigmoid", program.add("add", gate(from_input, 0, 2), gate(from_output, 0, 2)))
+    reset = program.add("multiply", gate(opened, 0), gate(from_output, 2))
+    new = program.add("tanh", program.add("add", gate(from_input, 2), reset))
+    kept = program.add("multiply", gate(opened, 1), program.add("subtract", state[0], new))
+    return [program.add("add", new, kept)]
 
 
 # -- images ------------------------------------------------------------------------------------------------------------
@@ -553,31 +624,52 @@ def _softmax(program: Program, call: Call) -> None:
     x, dim, _, dtype = arguments(call, "input", "dim", _stacklevel=3, dtype=None)
     if dtype not in (None, torch.float32):
         raise NotNativeError(f"the network computes a softmax in {dtype}")
-    axis = dim % x.dim()
-    turned = x.movedim(axis, -1)
-    program.moved(turned, lambda places: places.movedim(axis, -1), x)
-    slot = program.add("softmax", program.rows(turned), turned.shape[-1])
-    program.set(turned, program.whole(slot, turned.shape[1:]))
-    program.moved(call.result, lambda places: places.movedim(-1, axis), turned)
+    axis, value = dim % x.dim(), program.value(x)
+    places = value.places.movedim(axis, -1)
+    slot = program.slot_of(replace(value, places=places), places.shape)
+    whole = program.whole(program.add("softmax", slot, places.shape[-1]), places.shape[1:])
+    program.set(call.result, replace(whole, places=whole.places.movedim(-1, axis)))
 
 
 @operation("mean", "sum", "amax", "amin")
 def _reduce(program: Program, call: Call) -> None:
     x, dim, _ = arguments(call, "input", dim=None, keepdim=False)
-    _reduced(program, call.result, x, dim, call.name.removeprefix("a"))
+    name = call.name.removeprefix("a")
+    program.set(call.result, _reduced(program, call.result.shape, program.value(x), dim, name))
 
 
-def _reduced(program: Program, result: Tensor, x: Tensor, dim: Any, name: str) -> None:
-    dims = [dim] if isinstance(dim, int) else [*(dim or range(x.dim()))]
-    axes = [axis % x.dim() for axis in dims]
-    if 0 in axes or not program.value(x).batched:
+def _reduced(program: Program, shape: Sequence[int], x: Value, dim: object, name: str) -> Value:
+    dims = x.places.dim()
+    axes = [axis % dims for axis in ([dim] if isinstance(dim, int) else _axes(dim, dims))]
+    if 0 in axes or not x.batched:
         raise NotNativeError(f"the network computes the {name} of several rows")
-    last = [-k for k in range(len(axes), 0, -1)]
-    turned = x.movedim(axes, last)
-    program.moved(turned, lambda places: places.movedim(axes, last), x)
-    size = math.prod(x.shape[axis] for axis in axes)
-    slot = program.add(name, program.rows(turned), size)
-    program.set(result, program.whole(slot, result.shape[1:]))
+    places = x.places.movedim(axes, [-k for k in range(len(axes), 0, -1)])
+    size = math.prod(x.places.shape[axis] for axis in axes)
+    slot = program.add(name, program.slot_of(replace(x, places=places), places.shape), size)
+    return program.whole(slot, shape[1:])
+
+
+def _axes(dim: Any, dims: int) -> list[int]:
+    return [*(dim or range(dims))]
+
+
+@operation("log_softmax", "logsumexp")
+def _log_softmax(program: Program, call: Call) -> None:
+    options = {"_stacklevel": 3, "dtype": None} if call.name == "log_softmax" else {"keepdim": False}
+    tensor, dim, *_ = arguments(call, "input", "dim", **options)
+    x = program.value(tensor)
+    one = [*tensor.shape]
+    for axis in [dim] if isinstance(dim, int) else _axes(dim, tensor.dim()):
+        one[axis] = 1
+    largest = _reduced(program, one, x, dim, "max")
+    below = program.computed(tensor.shape, "subtract", [x, largest])
+    powers = program.computed(tensor.shape, "exp", [below])
+    total = program.computed(one, "log", [_reduced(program, one, powers, dim, "sum")])
+    if call.name == "log_softmax":
+        program.set(call.result, program.computed(tensor.shape, "subtract", [below, total]))
+        return
+    found = program.computed(one, "add", [largest, total])
+    program.set(call.result, replace(found, places=found.places.reshape(call.result.shape)))
 
 
 @operation("normalize")
@@ -586,10 +678,9 @@ def _normalize(program: Program, call: Call) -> None:
     x, p, dim, epsilon, out = arguments(call, "input", p=2.0, dim=1, eps=1e-12, out=None)
     if p != 2.0 or out is not None:
         raise NotNativeError(f"the network divides by the norm of order {p}")
-    square, total = x.square(), x.square().sum(dim, keepdim=True)
-    root, length = total.sqrt(), total.sqrt().clamp_min(epsilon)
-    program.elementwise(square, "square", [x])
-    _reduced(program, total, square, dim, "sum")
-    program.elementwise(root, "sqrt", [total])
-    program.elementwise(length, "clamp", [root], float(epsilon), math.inf)
-    program.elementwise(call.result, "divide", [x, length])
+    value, one = program.value(x), [*x.shape]
+    for axis in [dim] if isinstance(dim, int) else dim:
+        one[axis] = 1
+    total = _reduced(program, one, program.computed(x.shape, "square", [value]), dim, "sum")
+    length = program.computed(one, "clamp", [program.computed(one, "sqrt", [total])], float(epsilon), math.inf)
+    program.set(call.result, program.computed(x.shape, "divide", [value, length]))

@@ -34,6 +34,8 @@ class Trace(NamedTuple):
     calls: list[Call]
     outputs: tuple[Tensor, ...]
     """Its outputs without the hidden state."""
+    state: Any
+    """The next hidden state; None if it has none."""
 
 
 class _Recorder(TorchFunctionMode):
@@ -56,38 +58,38 @@ class _Recorder(TorchFunctionMode):
         return result
 
 
-def called(module: nn.Module, obs: Any) -> tuple[Any, Any]:
+def called(module: nn.Module, obs: object, state: object = None) -> tuple[Any, Any]:
     """Return what a network computes, without gradients and warnings.
 
     :param module: the network.
     :param obs: observations, tensors ``[B, ...]``.
+    :param state: the hidden state before them. Default: none.
     """
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of torch.tensor(obs), which is right for arrays
-        output, state = module(obs)
-    return output, state
+        output, after = module(obs) if state is None else module(obs, state=state)
+    return output, after
 
 
-def trace(module: nn.Module, obs: Any, known: Mapping[str, object]) -> Trace:
+def trace(module: nn.Module, obs: object, state: object, known: Mapping[str, object]) -> Trace:
     """Record what a network computes.
 
     :param module: called as ``module(obs)``; returns an output, or a tuple of outputs, and the next hidden state.
     :param obs: observations, tensors ``[B, ...]``.
+    :param state: the hidden state before them; None for none.
     :param known: the names of the functions of torch that may be called.
-    :raises NotNativeError: it calls another one, has a hidden state, or raises.
+    :raises NotNativeError: it calls another one, or raises.
     """
     recorder = _Recorder(known)
     name = type(module).__name__
     try:
         with recorder:
-            output, state = called(module, obs)
+            output, after = called(module, obs, state)
     except NotNativeError:
         raise
     except Exception as error:
         raise NotNativeError(f"{name} was called on random observations and raised {error!r:.200}") from error
-    if state is not None:
-        raise NotNativeError(f"{name} has a hidden state")
     outputs = output if isinstance(output, tuple | list) else (output,)
     if not all(isinstance(output, Tensor) for output in outputs):
         raise NotNativeError(f"{name} returns other outputs than tensors")
-    return Trace(recorder.calls, tuple(outputs))
+    return Trace(recorder.calls, tuple(outputs), after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -144,6 +144,8 @@ class Program:
             return int(parts[0].size)
         if name in ("linear", "pick"):  # a row of weights, or a place, for each number
             return len(parts[1])
+        if name == "linear_turned":
+            return int(parts[1].shape[1])
         if name == "conv":
             return len(parts[1]) * math.prod(places_of(parts[3]))
         if name in ("max_pool", "mean_pool"):
@@ -243,18 +245,27 @@ class Program:
         :param operands: tensors that are broadcast to the result.
         :param numbers: what else the node has.
         """
-        values = [self.value(operand) for operand in operands]
+        self.set(result, self.computed(result.shape, name, map(self.value, operands), *numbers))
+
+    def computed(self, shape: Sequence[int], name: str, operands: Iterable[Value], *numbers: float) -> Value:
+        """Return a value of which each number is computed of the numbers at its place.
+
+        :param shape: its shape.
+        :param name: the name of a node.
+        :param operands: values that are broadcast to the shape.
+        :param numbers: what else the node has.
+        """
+        values, whole = [*operands], tuple(shape)
         if any(value.batched for value in values):
-            slots = [self.slot_of(value, result.shape) for value in values]
-            self.set(result, self.whole(self.add(name, *slots, *numbers), result.shape[1:]))
-            return
-        shape = tuple(result.shape)
+            slots = [self.slot_of(value, whole) for value in values]
+            return self.whole(self.add(name, *slots, *numbers), whole[1:])
+        shape = whole
         wide = [replace(value, places=value.places.expand(shape)) for value in values]
         if shape[:1] == (self.batch,) and all((value.places == value.places[0]).all() for value in wide):
             values = [replace(value, places=value.places[0]) for value in wide]  # expanded to the rows
             shape = shape[1:]
-        places = torch.arange(math.prod(shape)).view(shape).expand(result.shape)
-        self.set(result, Value(places, batched=False, made_by=(name, shape, values, numbers)))
+        places = torch.arange(math.prod(shape)).view(shape).expand(whole)
+        return Value(places, batched=False, made_by=(name, shape, values, numbers))
 
     def moved(self, result: Any, function: Callable[..., Any], *inputs: Tensor) -> None:
         """Record the results of a function that only moves numbers.

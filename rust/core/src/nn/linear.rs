@@ -8,14 +8,33 @@ const BLOCK: usize = 4;
 /// Inputs whose products are summed before the sum is added to the result: sums of fewer numbers round less.
 const CHUNK: usize = 128;
 
+/// A matrix of somebody else: `strides` are the steps to the weights of the next output, and of the next input. Those of
+/// the next input are next to each other unless it is `STRIDED`.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<const STRIDED: bool> {
+    pub data: *const f32,
+    pub strides: [usize; 2],
+}
+
+impl<const STRIDED: bool> Matrix<STRIDED> {
+    /// # Safety
+    /// There is such a weight.
+    #[inline(always)]
+    unsafe fn at(self, output: usize, input: usize) -> f32 {
+        let step = if STRIDED { self.strides[1] } else { 1 };
+        // SAFETY: as the caller promises.
+        unsafe { *self.data.add(output * self.strides[0] + input * step) }
+    }
+}
+
 /// Writes `weight x + bias` for each lane, and replaces negative numbers by 0 if `RELU` is true.
 ///
 /// # Safety
-/// `weight` has `out.len()` rows of `x.len()` numbers, and `bias` as many as rows, or it is null.
+/// `weight` has `out.len()` outputs of `x.len()` numbers, and `bias` as many as rows, or it is null.
 #[inline(always)]
-pub(super) unsafe fn product<M: MulAdd, const L: usize, const RELU: bool>(
+pub(super) unsafe fn product<M: MulAdd, const STRIDED: bool, const L: usize, const RELU: bool>(
     x: &[[f32; L]],
-    weight: *const f32,
+    weight: Matrix<STRIDED>,
     bias: *const f32,
     out: &mut [[f32; L]],
 ) {
@@ -23,13 +42,13 @@ pub(super) unsafe fn product<M: MulAdd, const L: usize, const RELU: bool>(
     let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
     for block in blocks {
         // SAFETY: the rows of the block are among those that the caller promises.
-        unsafe { rows::<M, L, BLOCK, RELU>(x, weight.add(first * x.len()), bias_of(bias, first), block) };
+        unsafe { rows::<M, STRIDED, L, BLOCK, RELU>(x, weight, first, bias_of(bias, first), block) };
         first += BLOCK;
     }
     for row in rest {
         // SAFETY: as above.
         unsafe {
-            rows::<M, L, 1, RELU>(x, weight.add(first * x.len()), bias_of(bias, first), std::array::from_mut(row));
+            rows::<M, STRIDED, L, 1, RELU>(x, weight, first, bias_of(bias, first), std::array::from_mut(row));
         }
         first += 1;
     }
@@ -44,11 +63,12 @@ unsafe fn bias_of(bias: *const f32, first: usize) -> *const f32 {
 }
 
 /// # Safety
-/// As [`product`], for `N` rows.
+/// As [`product`], for `N` outputs from `first` on.
 #[inline(always)]
-unsafe fn rows<M: MulAdd, const L: usize, const N: usize, const RELU: bool>(
+unsafe fn rows<M: MulAdd, const STRIDED: bool, const L: usize, const N: usize, const RELU: bool>(
     x: &[[f32; L]],
-    weight: *const f32,
+    weight: Matrix<STRIDED>,
+    first: usize,
     bias: *const f32,
     out: &mut [[f32; L]; N],
 ) {
@@ -65,7 +85,7 @@ unsafe fn rows<M: MulAdd, const L: usize, const N: usize, const RELU: bool>(
         for (i, values) in chunk.iter().enumerate() {
             for (row, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: a number for each input and row.
-                let factor = unsafe { *weight.add(row * x.len() + done + i) };
+                let factor = unsafe { weight.at(first + row, done + i) };
                 for lane in 0..L {
                     sum[lane] = M::mul_add(values[lane], factor, sum[lane]);
                 }
@@ -92,7 +112,7 @@ unsafe fn rows<M: MulAdd, const L: usize, const N: usize, const RELU: bool>(
 #[inline(always)]
 pub(super) unsafe fn magnitude<const L: usize>(
     x: &[[f32; L]],
-    weight: *const f32,
+    weight: Matrix<true>,
     bias: *const f32,
     outputs: usize,
 ) -> [f32; L] {
@@ -102,7 +122,7 @@ pub(super) unsafe fn magnitude<const L: usize>(
         let mut sums = [if bias.is_null() { 0.0 } else { unsafe { *bias.add(row) }.abs() }; L];
         for (i, values) in x.iter().enumerate() {
             // SAFETY: a number for each input and row.
-            let factor = unsafe { *weight.add(row * x.len() + i) }.abs();
+            let factor = unsafe { weight.at(row, i) }.abs();
             for lane in 0..L {
                 sums[lane] += values[lane].abs() * factor;
             }

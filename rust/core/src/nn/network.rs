@@ -46,12 +46,14 @@ pub enum Node {
     Linear {
         /// The slot of the factors.
         input: usize,
-        /// A row of weights for each output.
+        /// A row of weights for each output, or for each input.
         weight: Weights,
         /// A number for each output.
         bias: Option<Weights>,
         /// The number of outputs.
         outputs: usize,
+        /// Whether the matrix has a row for each input instead.
+        turned: bool,
         /// Whether negative outputs become 0.
         relu: bool,
     },
@@ -243,10 +245,11 @@ impl Node {
         };
         Ok(match (name, parts) {
             ("constant", [values]) => Self::Constant { values: values.weights()? },
-            ("linear", [input, Part::Weights(weight, rows), bias, Part::Number(relu)]) => {
-                let Some(outputs) = *rows else { return value_error!("the weights of a layer have two axes") };
-                let bias = bias.weights_if_any()?;
-                Self::Linear { input: input.size()?, weight: *weight, bias, outputs, relu: *relu != 0.0 }
+            ("linear" | "linear_turned", [input, Part::Weights(weight, rows), bias, Part::Number(relu)]) => {
+                let Some(rows) = *rows else { return value_error!("the weights of a layer have two axes") };
+                let (bias, turned) = (bias.weights_if_any()?, name == "linear_turned");
+                let outputs = if turned { weight.len.checked_div(rows).unwrap_or(0) } else { rows };
+                Self::Linear { input: input.size()?, weight: *weight, bias, outputs, turned, relu: *relu != 0.0 }
             }
             ("conv", [input, weight, bias, window, groups, Part::Number(relu)]) => {
                 let (weight, bias) = (weight.weights()?, bias.weights_if_any()?);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::functions::softmax;
-use super::linear::{magnitude, product};
+use super::linear::{Matrix, magnitude, product};
 use super::network::{Network, Node, Operation, Place, Reduction, Weights};
 use super::scratch::Scratch;
 use crate::error::Result;
@@ -59,10 +59,11 @@ impl Done<'_> {
         };
         let both = |one: [f32; L], other: [f32; L]| -> [f32; L] { std::array::from_fn(|lane| one[lane] + other[lane]) };
         match slot.checked_sub(1).map(|k| &self.network.nodes()[k]) {
-            Some(&Node::Linear { input, weight, bias, outputs, .. }) => {
-                let bias = bias.map_or(std::ptr::null(), |bias| bias.data());
+            Some(&Node::Linear { input, weight, bias, outputs, turned, .. }) => {
+                let (x, bias) = (read(input), bias.map_or(std::ptr::null(), |bias| bias.data()));
+                let strides = if turned { [1, outputs] } else { [x.len(), 1] };
                 // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
-                unsafe { magnitude(read(input), weight.data(), bias, outputs) }
+                unsafe { magnitude(x, Matrix::<true> { data: weight.data(), strides }, bias, outputs) }
             }
             Some(Node::Convolution { input, filters }) => {
                 let (weights, bias) = filters.magnitudes();
@@ -361,14 +362,19 @@ fn by_rows<const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [f32],
 fn in_lanes<M: MulAdd, const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [[f32; L]]) {
     let read = |slot: usize| before.lanes(slot);
     match *node {
-        Node::Linear { input, weight, bias, relu, .. } => {
-            let (weight, bias) = (weight.data(), bias.map_or(std::ptr::null(), |bias| bias.data()));
-            if relu {
-                // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
-                unsafe { product::<M, L, true>(read(input), weight, bias, out) };
-            } else {
-                // SAFETY: as above.
-                unsafe { product::<M, L, false>(read(input), weight, bias, out) };
+        Node::Linear { input, weight, bias, relu, turned, .. } => {
+            let (x, bias) = (read(input), bias.map_or(std::ptr::null(), |bias| bias.data()));
+            let strides = if turned { [1, out.len()] } else { [x.len(), 1] };
+            let (plain, other) =
+                (Matrix::<false> { data: weight.data(), strides }, Matrix { data: weight.data(), strides });
+            // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
+            unsafe {
+                match (turned, relu) {
+                    (false, true) => product::<M, false, L, true>(x, plain, bias, out),
+                    (false, false) => product::<M, false, L, false>(x, plain, bias, out),
+                    (true, true) => product::<M, true, L, true>(x, other, bias, out),
+                    (true, false) => product::<M, true, L, false>(x, other, bias, out),
+                }
             }
         }
         Node::Map { input, function } => {

@@ -74,7 +74,7 @@ fn network() -> (Network, Vec<f32>) {
     let numbers = vec![0.0, 0.1, -1.0, -1.0, 0.0, -0.1, 1.0, 1.0];
     // SAFETY: the caller keeps the vector, whose memory does not move with it.
     let weight = unsafe { Weights::new(numbers.as_ptr(), 8) }.unwrap();
-    let node = Node::Linear { input: 0, weight, bias: None, outputs: 2, relu: false };
+    let node = Node::Linear { input: 0, weight, bias: None, outputs: 2, turned: false, relu: false };
     (Network::new(4, vec![node]).unwrap(), numbers)
 }
 
