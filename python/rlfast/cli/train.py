@@ -114,11 +114,12 @@ def config_of(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
     file = given.pop("config", None)
     given = given if file is None else read_config_file(file, algorithm) | given
     env = _with_version(given.get("env", algorithm.config().env))
-    config = replace(algorithm.preset(env), **given | {"env": env})
+    config: Any = replace(algorithm.preset(env), **given | {"env": env})
     if config.max_steps < _COMPILES_FROM and "compile" not in given and getattr(config, "compile", False):
         config = replace(config, compile=False)
     find_here(config)
-    return config
+    found: RunConfig = config
+    return found
 
 
 def _with_version(env: str) -> str:
