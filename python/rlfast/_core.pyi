@@ -564,20 +564,24 @@ class NativeEnvs:
 class Network:
     """The program of a network, whose weights are read from arrays at every pass.
 
-    Observations are an array ``[B, ...]`` of single or double floats, flags or int64; SchemaMismatch for anything else,
-    and for another number of elements."""
+    Observations are an array ``[B, ...]`` of single or double floats, flags, uint8 or int64; SchemaMismatch for
+    anything else, and for another number of elements."""
 
     def __new__(cls, inputs: int, nodes: Sequence[tuple[Any, ...]]) -> Network:
         """:param inputs: the elements of one observation. :param nodes: node ``k`` computes slot ``k + 1`` from earlier
         slots, where slot 0 is the observation: ``("linear", slot, weight, bias or None, relu)`` with float32 arrays,
-        ``("constant", array)``, ``("add", slot, slot)`` and likewise ``subtract``, ``multiply``, ``divide``,
-        ``maximum`` and ``minimum``, ``("sum", slot, size)`` of groups and likewise ``mean``, ``max`` and ``min``,
-        ``("softmax", slot, size)`` of groups, ``("expectation", slot, array)`` with the values of such a group,
-        ``("normalize", slot, size, epsilon, centered, weight or None, bias or None)`` of groups,
-        ``("pick", slot, places)`` and ``("join", slots)`` with int64 arrays, or ``(function, slot, *numbers)`` with a
-        function among ``relu``, ``leaky_relu``, ``tanh``, ``sigmoid``, ``silu``, ``elu``, ``gelu``, ``gelu_tanh``,
-        ``softplus``, ``exp``, ``log``, ``sqrt``, ``square``, ``abs``, ``reciprocal``, ``clamp``, ``scale`` and
-        ``shift``. ValueError for weights that do not fit."""
+        ``("linear_turned", ...)`` likewise with weights ``[inputs, outputs]``, ``("conv", slot, weight, bias or None,
+        window, groups, relu)`` with weights ``[filters, channels / groups, height, width]``, ``("max_pool", slot,
+        window)`` and ``("mean_pool", slot, window)`` of images ``[channels, height, width]``, where a window is the
+        int64 array of channels, and height and width of the image, the kernel, strides, the padding on each side (which
+        counts as 0, or as minus infinity where the greatest number is sought) and dilations; ``("constant", array)``,
+        ``("add", slot, slot)`` and likewise ``subtract``, ``multiply``, ``divide``, ``maximum`` and ``minimum``,
+        ``("sum", slot, size)`` of groups and likewise ``mean``, ``max`` and ``min``, ``("softmax", slot, size)`` of
+        groups, ``("expectation", slot, array)`` with the values of such a group, ``("normalize", slot, size, epsilon,
+        centered, weight or None, bias or None)`` of groups, ``("pick", slot, places)`` and ``("join", slots)`` with
+        int64 arrays, or ``(function, slot, *numbers)`` with a function among ``relu``, ``leaky_relu``, ``tanh``,
+        ``sigmoid``, ``silu``, ``elu``, ``gelu``, ``gelu_tanh``, ``softplus``, ``exp``, ``log``, ``sqrt``, ``square``,
+        ``abs``, ``reciprocal``, ``clamp``, ``scale`` and ``shift``. ValueError for weights that do not fit."""
 
     @property
     def outputs(self) -> int:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import Batch, wrap_nested
@@ -96,20 +94,6 @@ class Form:
             return {key: self.row_of(value) for key, value in obs.items()}
         return np.asarray(obs)[None] if isinstance(obs, np.ndarray | list | float | int) else obs
 
-    def example(self, rows: int, generator: torch.Generator) -> Example:
-        """Draw observations.
-
-        :param rows: how many.
-        :param generator: the source of random numbers.
-        """
-        tensors = [
-            torch.randint(0, 256, (rows, *part.shape), generator=generator, dtype=torch.uint8)
-            if part.is_bytes
-            else torch.randn(rows, *part.shape, generator=generator)
-            for part in self.parts
-        ]
-        return Example(self.nested(tensors), tensors)
-
     def nested(self, leaves: Sequence[Any]) -> Any:
         """Return parts as networks get them: the only one, or a ``Batch``.
 
@@ -129,22 +113,6 @@ class Form:
     def size(self) -> int:
         """The numbers of one observation."""
         return sum(math.prod(part.shape) for part in self.parts)
-
-
-class Example(NamedTuple):
-    """Random observations."""
-
-    obs: Any
-    """As a network gets them."""
-    tensors: list[Tensor]
-    """Their parts, ``[B, ...]``."""
-
-    @property
-    def flat(self) -> NDArray[np.float32]:
-        """The numbers as the engine reads them."""
-        rows = [tensor.reshape(len(tensor), -1).float() for tensor in self.tensors]
-        numbers: NDArray[np.float32] = torch.cat(rows, dim=1).numpy()
-        return numbers
 
 
 def _parts(obs: object, keys: tuple[str, ...], axes: int) -> Iterator[Part]:

@@ -15,12 +15,14 @@ mod linear;
 mod network;
 mod scratch;
 mod tile;
+mod weights;
 
 pub use choice::{Choice, Drawing};
 pub use functions::Function;
 pub use image::{Filters, Window};
-pub use network::{Network, Node, Operation, Part, Reduction, Weights};
+pub use network::{Network, Node, Operation, Part, Reduction};
 pub use scratch::Scratch;
+pub use weights::Weights;
 
 #[cfg(test)]
 mod tests;

@@ -16,9 +16,9 @@ from torch import nn
 
 from policy.native.networks import REMEMBERING, TAKEN, TORCH, Own, User, pixels
 from rlfast._core import Network
-from rlfast.data.forms import Example, Form
+from rlfast.data.forms import Form
 from rlfast.policy.native.lowering import Lowered, leaves_of, lowered_network
-from rlfast.policy.native.tracing import called
+from rlfast.policy.native.tracing import Example, called
 from rlfast.utils.net import discrete
 from rlfast.utils.net.common import Net
 from rlfast.utils.runtime.native import NotNativeError
@@ -33,7 +33,7 @@ def compiled(module: nn.Module, shape: tuple[int, ...] | Form = (4,)) -> tuple[N
 
 
 def example(shape: tuple[int, ...] | Form, rows: int) -> Example:
-    return Form.given(shape).example(rows, torch.Generator().manual_seed(2))
+    return Example.of(Form.given(shape), rows, torch.Generator().manual_seed(2))
 
 
 def outputs_by_torch(module: nn.Module, given: Example) -> list[np.ndarray]:

@@ -167,7 +167,7 @@ class PythonSteps:
             return None, {}
         return act_RA, self._keep_hidden(hidden_RH, self.chooser.next_state(obs_RO, hidden_RH), where)
 
-    def _keep_hidden(self, hidden_RH: Any, next_RH: Any, where: Ids | None) -> dict[str, Any]:
+    def _keep_hidden(self, hidden_RH: object, next_RH: object, where: Ids | None) -> dict[str, Any]:
         """Keep a hidden state for the next step.
 
         :return: the one before the step as it is stored, if there is one.

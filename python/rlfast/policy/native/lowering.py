@@ -23,7 +23,7 @@ from rlfast._core import Network
 from rlfast.data.batch.batch import Batch
 from rlfast.data.forms import Form
 from rlfast.policy.native.operations import OPERATIONS
-from rlfast.policy.native.tracing import called, trace
+from rlfast.policy.native.tracing import Example, called, trace
 from rlfast.policy.native.values import Node, Program
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import is_compiled, registrations
@@ -92,14 +92,14 @@ class Lowered:
         form = Form.given(shape)
         if not form.size:
             raise NotNativeError("observations are empty")
-        self._examples = [form.example(rows, draws) for rows in (ROWS, 1, 2)]
+        self._examples = [Example.of(form, rows, draws) for rows in (ROWS, 1, 2)]
         self.state_form: Form | None = None
         """The form of the hidden state, whose numbers follow those of the observation; None if there is none."""
         (given, *_), self._states = self._examples, []
         inputs, traced = given.tensors, trace(module, given.obs, None, OPERATIONS)
         if traced.state is not None:
             self.state_form = _form_of_state(traced.state, ROWS)
-            self._states = [self.state_form.example(rows, draws) for rows in (ROWS, 1, 2)]
+            self._states = [Example.of(self.state_form, rows, draws) for rows in (ROWS, 1, 2)]
             inputs = [*inputs, *self._states[0].tensors]
             traced = trace(module, given.obs, self._states[0].obs, OPERATIONS)
         self._program = Program(inputs, tensors_of(self.modules))

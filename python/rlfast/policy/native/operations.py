@@ -18,6 +18,8 @@ from rlfast.policy.native.values import Program, Value, is_identity, places_of
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import GRADIENT_MODE
 
+Sizes: TypeAlias = int | Sequence[int]
+"""A number for each axis of images, or one for all."""
 Operation: TypeAlias = Callable[[Program, Call], None]
 OPERATIONS: dict[str, Operation] = {}
 """What adds the nodes of a call, by the name of the function."""
@@ -534,13 +536,13 @@ def _cell(program: Program, name: str, x: int, state: Sequence[int], *weights: T
 # -- images ------------------------------------------------------------------------------------------------------------
 
 
-def _two(value: Any, axes: int, filler: int) -> list[int]:
+def _two(value: Sizes, axes: int, filler: int) -> list[int]:
     """Return a number for the height and one for the width; of vectors, the height is that of one row."""
-    given = list(value) if isinstance(value, tuple | list) else [value] * axes
+    given = [value] * axes if isinstance(value, int) else list(value)
     return [*[filler] * (2 - axes), *(int(number) for number in given * (axes if len(given) == 1 else 1))]
 
 
-def _window(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any) -> NDArray[np.int64]:
+def _window(x: Tensor, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> NDArray[np.int64]:
     """Return the numbers of a window: see :func:`~rlfast.policy.native.values.places_of`."""
     axes = x.dim() - 2
     if axes not in (1, 2):

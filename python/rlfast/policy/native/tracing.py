@@ -10,10 +10,13 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from rlfast.data.forms import Form
 from rlfast.utils.runtime.native import NotNativeError
 
 
@@ -36,6 +39,38 @@ class Trace(NamedTuple):
     """Its outputs without the hidden state."""
     state: Any
     """The next hidden state; None if it has none."""
+
+
+class Example(NamedTuple):
+    """Random observations, or hidden states."""
+
+    obs: Any
+    """As a network gets them."""
+    tensors: list[Tensor]
+    """Their parts, ``[B, ...]``."""
+
+    @classmethod
+    def of(cls, form: Form, rows: int, generator: torch.Generator) -> Example:
+        """Draw observations.
+
+        :param form: their form.
+        :param rows: how many.
+        :param generator: the source of random numbers.
+        """
+        tensors = [
+            torch.randint(0, 256, (rows, *part.shape), generator=generator, dtype=torch.uint8)
+            if part.is_bytes
+            else torch.randn(rows, *part.shape, generator=generator)
+            for part in form.parts
+        ]
+        return cls(form.nested(tensors), tensors)
+
+    @property
+    def flat(self) -> NDArray[np.float32]:
+        """The numbers as the engine reads them."""
+        rows = [tensor.reshape(len(tensor), -1).float() for tensor in self.tensors]
+        numbers: NDArray[np.float32] = torch.cat(rows, dim=1).numpy()
+        return numbers
 
 
 class _Recorder(TorchFunctionMode):

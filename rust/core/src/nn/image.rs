@@ -7,7 +7,7 @@ use crate::error::{Result, value_error};
 use crate::simd::{Lanes, MulAdd};
 
 use super::functions::relu;
-use super::network::Weights;
+use super::weights::Weights;
 
 /// Filters that are computed together.
 const BLOCK: usize = 16;

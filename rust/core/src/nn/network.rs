@@ -1,43 +1,11 @@
 //! Networks as lists of nodes.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::functions::Function;
 use super::image::{Filters, Window};
+use super::weights::Weights;
 use crate::error::{Error, Result, value_error};
-
-/// Numbers that somebody else keeps, such as a tensor.
-#[derive(Clone, Copy, Debug)]
-pub struct Weights {
-    data: NonNull<f32>,
-    len: usize,
-}
-
-// SAFETY: they are only read, by functions whose callers keep them alive.
-unsafe impl Send for Weights {}
-// SAFETY: as above.
-unsafe impl Sync for Weights {}
-
-impl Weights {
-    /// Returns the `len` numbers at `data`; None for an address that no float can have.
-    ///
-    /// # Safety
-    /// The numbers stay there as long as networks of them are used. Others may change them meanwhile; a pass that runs
-    /// at the same time may then see some old and some new numbers.
-    #[must_use]
-    pub unsafe fn new(data: *const f32, len: usize) -> Option<Self> {
-        NonNull::new(data.cast_mut()).filter(|data| data.is_aligned()).map(|data| Self { data, len })
-    }
-
-    pub(super) fn data(&self) -> *const f32 {
-        self.data.as_ptr()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-}
 
 /// What one slot is computed from. Slots are numbered from 0, the input.
 #[derive(Clone, Debug)]
@@ -248,7 +216,7 @@ impl Node {
             ("linear" | "linear_turned", [input, Part::Weights(weight, rows), bias, Part::Number(relu)]) => {
                 let Some(rows) = *rows else { return value_error!("the weights of a layer have two axes") };
                 let (bias, turned) = (bias.weights_if_any()?, name == "linear_turned");
-                let outputs = if turned { weight.len.checked_div(rows).unwrap_or(0) } else { rows };
+                let outputs = if turned { weight.len().checked_div(rows).unwrap_or(0) } else { rows };
                 Self::Linear { input: input.size()?, weight: *weight, bias, outputs, turned, relu: *relu != 0.0 }
             }
             ("conv", [input, weight, bias, window, groups, Part::Number(relu)]) => {
@@ -397,8 +365,8 @@ impl Network {
             let found = match *node {
                 Node::Linear { input, weight, bias, outputs, .. } => {
                     let products = width(input)?.saturating_mul(outputs);
-                    if weight.len != products || bias.is_some_and(|bias| bias.len != outputs) {
-                        return value_error!("node {k} needs {products} weights, got {}", weight.len);
+                    if weight.len() != products || bias.is_some_and(|bias| bias.len() != outputs) {
+                        return value_error!("node {k} needs {products} weights, got {}", weight.len());
                     }
                     cost = cost.saturating_add(products);
                     outputs
@@ -426,7 +394,7 @@ impl Network {
                 }
                 Node::Normalize { input, size, weight, bias, .. } => {
                     groups(k, width(input)?, size)?;
-                    if [weight, bias].iter().flatten().any(|weights| weights.len != size) {
+                    if [weight, bias].iter().flatten().any(|weights| weights.len() != size) {
                         return value_error!("node {k} needs {size} weights, one for each number of a group");
                     }
                     width(input)?
@@ -434,10 +402,10 @@ impl Network {
                 Node::Expectation { input, values } => {
                     let below = input.checked_sub(1).and_then(|k| nodes.get(k));
                     match below {
-                        Some(Node::Softmax { size, .. }) if *size == values.len => {}
-                        _ => return value_error!("node {k} needs a softmax in groups of {}", values.len),
+                        Some(Node::Softmax { size, .. }) if *size == values.len() => {}
+                        _ => return value_error!("node {k} needs a softmax in groups of {}", values.len()),
                     }
-                    groups(k, width(input)?, values.len)?
+                    groups(k, width(input)?, values.len())?
                 }
                 Node::Pick { input, ref places } => {
                     let width = width(input)?;
@@ -453,7 +421,7 @@ impl Network {
                     }
                     all
                 }
-                Node::Constant { values } => values.len,
+                Node::Constant { values } => values.len(),
             };
             widths.push(found);
         }

@@ -586,7 +586,7 @@ fn clocks_draw_from_the_softmax() {
 fn networks_that_cannot_be_are_refused() {
     let mut made = Made::new(0);
     let (weight, bias) = (made.weights(6, 1.0), made.weights(2, 1.0));
-    let linear = |input, outputs| Node::Linear { input, weight, bias: Some(bias), outputs, relu: false };
+    let linear = |input, outputs| Node::Linear { input, weight, bias: Some(bias), outputs, turned: false, relu: false };
     let normalize = |size, weight| Node::Normalize { input: 0, size, epsilon: 0.0, centered: true, weight, bias: None };
     assert!(Network::new(3, vec![linear(0, 2)]).is_ok());
     for (inputs, nodes, wanted) in [

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::functions::softmax;
 use super::linear::{Matrix, magnitude, product};
-use super::network::{Network, Node, Operation, Place, Reduction, Weights};
+use super::network::{Network, Node, Operation, Place, Reduction};
 use super::scratch::Scratch;
+use super::weights::Weights;
 use crate::error::Result;
 use crate::simd::{MulAdd, ProductKernel, run_products};
 
