@@ -423,6 +423,33 @@ def test_single_actions_for_images_and_dicts_are_those_of_the_policy(make, space
     assert [policy.compute_action(obs) for obs in seen] == wanted
 
 
+def test_other_filters_are_seen_at_once():
+    policy, form = policy_of(FORMS["image"][0], PGPolicy), pixels(16, 16, 3)
+    policy.deterministic_eval = True
+    policy.eval()
+    obs = np.random.default_rng(0).integers(0, 256, (40, 16, 16, 3), dtype=np.uint8)
+    conv = policy.actor.network[0]
+
+    def assert_same() -> None:
+        wanted = policy(Batch(obs=obs, info={})).act.numpy()
+        assert np.array_equal(policy.native_chooser(form).choose(obs), wanted)
+
+    assert_same()
+    first = policy.native_chooser(form)
+    with torch.no_grad():
+        conv.weight.mul_(-3)
+    assert policy.native_chooser(form) is first
+    assert_same()
+    conv.weight = nn.Parameter(-conv.weight.detach())
+    assert policy.native_chooser(form) is not first
+    assert_same()
+    policy.actor.load_state_dict({name: value * 1.5 for name, value in policy.actor.state_dict().items()})
+    assert_same()
+    policy.to(memory_format=torch.channels_last)
+    with pytest.raises(NotNativeError, match="weights are not contiguous"):
+        policy.native_chooser(form)
+
+
 def test_bytes_and_floats_are_different_observations():
     policy, image = policy_of(FORMS["image"][0]), np.zeros((1, 16, 16, 3), np.uint8)
     chooser = policy.native_chooser(pixels(16, 16, 3))

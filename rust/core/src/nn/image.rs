@@ -164,12 +164,12 @@ impl Filters {
     /// # Errors
     /// `Value` for groups that do not divide channels and filters, and weights of another number than they need.
     pub fn new(window: Window, weight: Weights, bias: Option<Weights>, groups: usize, relu: bool) -> Result<Self> {
-        if groups == 0 || window.channels % groups != 0 {
+        if groups == 0 || !window.channels.is_multiple_of(groups) {
             return value_error!("{groups} groups do not divide {} channels", window.channels);
         }
         let offsets = window.offsets(window.channels / groups);
         let filters = weight.len() / offsets.len();
-        if filters == 0 || filters * offsets.len() != weight.len() || filters % groups != 0 {
+        if filters == 0 || filters * offsets.len() != weight.len() || !filters.is_multiple_of(groups) {
             return value_error!("filters of {} weights, in {groups} groups, got {}", offsets.len(), weight.len());
         }
         if bias.is_some_and(|bias| bias.len() != filters) {
@@ -310,14 +310,14 @@ impl Filters {
         // SAFETY: as the caller promises; there is a first place for each result.
         unsafe {
             let (mut firsts, mut weights) = ([image.as_ptr(); P], [panels.as_ptr(); V]);
-            for p in 0..P {
-                firsts[p] = firsts[p].add(*self.firsts.get_unchecked(start + p));
+            for (p, first) in firsts.iter_mut().enumerate() {
+                *first = first.add(*self.firsts.get_unchecked(start + p));
             }
             let mut totals = [[M::Lanes::splat(0.0); V]; P];
             for v in 0..V {
                 weights[v] = weights[v].add(v * panel);
-                for p in 0..P {
-                    totals[p][v] = M::Lanes::load(weights[v]);
+                for total in &mut totals {
+                    total[v] = M::Lanes::load(weights[v]);
                 }
             }
             let mut k = 0;
