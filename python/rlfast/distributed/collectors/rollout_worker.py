@@ -99,10 +99,7 @@ class JointPolicy:
 
         :param shape: the form of one observation.
         """
-        chooser = self._policy.native_chooser(shape)
-        if chooser.state_form is not None:
-            raise NotNativeError("a joint policy keeps hidden states by itself")
-        return JointChooser(self, chooser)
+        return JointChooser(self, self._policy.native_chooser(shape))
 
     def native_map(self) -> None:
         """Refuse whole collects in Rust.
@@ -125,21 +122,22 @@ class JointChooser:
     """
 
     is_random = True
-    state_form = None
 
     def __init__(self, policy: JointPolicy, chooser: Chooser) -> None:
         self._policy, self._chooser = policy, chooser
+        self.state_form, self.next_state = chooser.state_form, chooser.next_state
 
-    def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:  # noqa: ARG002 (as a Chooser)
+    def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:
         """Chooses actions; see :meth:`rlfast.policy.native.choosers.Chooser.choose`.
 
         :param obs: the observations of our own environments.
-        :param state: not used, as there is none.
+        :param state: their hidden state. Default: zeros.
         """
-        if not isinstance(obs, np.ndarray):
-            return None  # observations with parts, for which the policy draws itself
-        given, own = self._policy.joint(len(obs))
-        act = self._chooser.choose(obs[given])
+        rows = self._chooser.form.rows(obs)
+        if rows is None:
+            return None  # of another form, for which the policy draws itself
+        given, own = self._policy.joint(rows)
+        act = self._chooser.choose(tree.take(obs, given), tree.take(state, given))
         return None if act is None else act[own]
 
     def forget(self) -> None:

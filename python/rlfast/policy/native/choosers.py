@@ -37,7 +37,9 @@ class Chooser:
 
     def __init__(self, policy: Any, form: Form, facts: tuple[str, ...] = ()) -> None:
         self._module: nn.Module = policy.acting_network
-        self._form, self._fact_names = form, facts
+        self._fact_names = facts
+        self.form = form
+        """The form of one observation."""
         self._ahead: list[torch.Tensor] = []
         if ModuleVersion([*self._module.modules()], [], policy).has_hooks:
             raise NotNativeError("the policy or a network has hooks")
@@ -76,7 +78,7 @@ class Chooser:
         """
         return (
             policy.acting_network is self._module
-            and form == self._form
+            and form == self.form
             and self._version.is_current()
             and self._facts_of(policy) == self._facts
         )
@@ -86,7 +88,7 @@ class Chooser:
 
         :raises SchemaMismatch: they are of another form.
         """
-        numbers = self._form.flat(obs)
+        numbers = self.form.flat(obs)
         if self.state_form is None:
             return numbers
         numbers = np.asarray(numbers).reshape(len(numbers), -1)
@@ -129,9 +131,9 @@ class Chooser:
         """
         try:
             if self.state_form is not None:
-                chosen = self.choose(self._form.row_of(obs))
+                chosen = self.choose(self.form.row_of(obs))
                 return None if chosen is None else int(chosen[0])
-            return self.network.choose_one(self._form.flat(obs, batched=False))
+            return self.network.choose_one(self.form.flat(obs, batched=False))
         except SchemaMismatch:
             return None
 
@@ -260,7 +262,7 @@ class ClockChooser(Chooser):
     def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:
         if not self.is_random:
             return super().choose(obs, state)
-        rows = self._form.rows(obs)
+        rows = self.form.rows(obs)
         if rows is None:
             return None
         clocks = self._next(rows)
@@ -280,7 +282,7 @@ class ClockChooser(Chooser):
     def choose_one(self, obs: object) -> Any:
         if not self.is_random:
             return super().choose_one(obs)
-        actions = self.choose(self._form.row_of(obs))
+        actions = self.choose(self.form.row_of(obs))
         return None if actions is None else int(actions[0])
 
     def _draw(self, rows: int) -> torch.Tensor:

@@ -53,7 +53,7 @@ class ContinuousChooser(Chooser):
         return self._slots[0], None, False
 
     def choose_one(self, obs: object) -> Any:
-        actions = self.choose(self._form.row_of(obs))
+        actions = self.choose(self.form.row_of(obs))
         return None if actions is None else actions[0]
 
     def _actions(self, *outputs: NDArray[np.float32]) -> NDArray[np.float32]:
