@@ -114,12 +114,11 @@ def config_of(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
     file = given.pop("config", None)
     given = given if file is None else read_config_file(file, algorithm) | given
     env = _with_version(given.get("env", algorithm.config().env))
-    config: Any = replace(algorithm.preset(env), **given | {"env": env})
-    if config.max_steps < _COMPILES_FROM and "compile" not in given and getattr(config, "compile", False):
-        config = replace(config, compile=False)
+    config = replace(algorithm.preset(env), **given | {"env": env})
+    if config.max_steps < _COMPILES_FROM and getattr(config, "compile", False):
+        config = replace(config, **{"compile": False} | given | {"env": env})
     find_here(config)
-    found: RunConfig = config
-    return found
+    return config
 
 
 def _with_version(env: str) -> str:

@@ -82,7 +82,6 @@ class InProcess(Workers):
                 else:
                     answer = workers[i].env.step(action)
                     is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
-                    is_usual = is_usual and type(answer[1]) in _NUMBERS
-                    answers[i] = answer if is_usual else step_result(answer)
+                    answers[i] = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
             except Exception as error:
                 self._failed[i] = with_env_id(error, i, f"step({action!r})")
