@@ -19,8 +19,8 @@ pip := $(BIN)/python -m pip --disable-pip-version-check
 run := $(BIN)/python -m
 requirements := import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	print(*project['dependencies'], *project['optional-dependencies']['train'], sep='\n')
-# A crate of its own, as a user's would be, here with the versions that the workspace has locked.
-rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
+# Crates of their own, as a user's would be, here with the versions that the workspace has locked.
+rust_examples = set -e; for crate in rust_env rust_policy; do (cp Cargo.lock examples/$$crate/ && cd examples/$$crate && cargo $(1)); done
 
 .DEFAULT_GOAL := help
 .PHONY: help env build dev demo test lint fmt rust-test python-test oldest parity corpus interop learning long fuzz mutants mutation bench bench-short bench-quick bench-peers museum asan valgrind miri loom docs results wheel docker clean
@@ -110,9 +110,9 @@ test: lint rust-test python-test  ## everything a change must pass
 
 lint: build env        ## formatting, clippy, ruff, mypy, stubs, layers
 	cargo fmt --all --check
-	$(rust_example) fmt --check
+	$(call rust_examples,fmt --check)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(rust_example) clippy --all-targets --target-dir $(CURDIR)/target/examples -- -D warnings
+	$(call rust_examples,clippy --all-targets --target-dir $(CURDIR)/target/examples -- -D warnings)
 	$(run) ruff check
 	$(run) ruff format --check
 	$(run) mypy
@@ -121,7 +121,7 @@ lint: build env        ## formatting, clippy, ruff, mypy, stubs, layers
 
 rust-test:              ## cargo test; the Python module itself is tested from Python
 	cargo test --workspace --exclude rlfast-python --locked $(CARGO_ARGS)
-	$(rust_example) test --target-dir $(CURDIR)/target/examples $(CARGO_ARGS)
+	$(call rust_examples,test --target-dir $(CURDIR)/target/examples $(CARGO_ARGS))
 
 python-test: build env ## pytest with doctests, in two processes: tests wait for others, and machines have two cores
 	$(run) pytest -n 2 --dist worksteal $(PYTEST_ARGS)
@@ -163,7 +163,7 @@ fuzz: build env        ## the property tests, with new random examples each time
 
 fmt: env                ## format and fix what can be fixed
 	cargo fmt --all
-	$(rust_example) fmt
+	$(call rust_examples,fmt)
 	$(run) ruff check --fix --exit-zero
 	$(run) ruff format
 

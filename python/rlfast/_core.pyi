@@ -11,6 +11,7 @@ from torch import Tensor
 __all__ = [
     "AreaResize",
     "BatchBase",
+    "ExportedPolicy",
     "FrameRing",
     "FrameStacks",
     "IndexOwner",
@@ -587,6 +588,10 @@ class Network:
     def outputs(self) -> int:
         """The elements of the last slot."""
 
+    @property
+    def widths(self) -> list[int]:
+        """The elements of each slot."""
+
     def forward(self, obs: NDArray[Any], slots: Sequence[int]) -> list[NDArray[np.float32]]:
         """Returns the numbers of some slots, ``[B, width]`` each."""
 
@@ -597,6 +602,29 @@ class Network:
 
     def choose_one(self, obs: NDArray[Any]) -> int | None:
         """Returns the action with the greatest output for one observation, or None likewise."""
+
+@final
+class ExportedPolicy:
+    """A trained policy from a file of ``rlfast export``; see :func:`rlfast.load_policy`."""
+
+    def __new__(cls, path: str | PathLike[str]) -> ExportedPolicy:
+        """ValueError for a file that is no policy, or one of a newer version; OSError if it cannot be read."""
+
+    def __call__(self, obs: Any, *, deterministic: bool | None = None) -> Any:
+        """Returns actions for the environment: of an observation of its shape an int for a Discrete space, otherwise an
+        array of the shape of the space, and ``[B, ...]`` of several, ``[B, ...]``. ``deterministic`` is whether they
+        are the best ones; False draws them, and None does what the trained policy does. ValueError for another shape,
+        or actions that are not finite; TypeError for observations that are no numbers."""
+
+    def reset(self) -> None:
+        """Begins an episode."""
+
+    def seed(self, seed: int) -> None:
+        """Restarts the random numbers: those that the trained policy draws after its own ``seed``."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The description of the policy in its file; ``about`` names its environment and spaces."""
 
 def collect(
     envs: NativeEnvs,

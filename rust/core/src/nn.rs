@@ -13,6 +13,8 @@ mod functions;
 mod image;
 mod linear;
 mod network;
+mod policy;
+mod policy_file;
 mod scratch;
 mod tile;
 mod weights;
@@ -21,6 +23,7 @@ pub use choice::{Choice, Drawing};
 pub use functions::Function;
 pub use image::{Filters, Window};
 pub use network::{Network, Node, Operation, Part, Reduction};
+pub use policy::{Observations, Policy};
 pub use scratch::Scratch;
 pub use weights::Weights;
 

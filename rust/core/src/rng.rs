@@ -6,6 +6,7 @@
 
 pub mod draws;
 pub mod numpy;
+pub mod torch;
 
 /// Doubles in [0, 1) are the top 53 bits of a word, times this.
 const DOUBLE_UNIT: f64 = 1.0 / (1u64 << 53) as f64;

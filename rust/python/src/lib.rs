@@ -13,6 +13,7 @@ mod items;
 mod network;
 mod objects;
 mod once;
+mod policy;
 mod prelude;
 #[cfg(unix)]
 mod process;
@@ -49,6 +50,7 @@ mod _core {
         frames::{AreaResize, grey},
         index::{IndexOwner, carried, carry, shift},
         network::Network,
+        policy::ExportedPolicy,
         products::{multiplies, multiply},
         replay::Replay,
         replay::hosted::{discounted, step_rows},

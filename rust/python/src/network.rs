@@ -81,6 +81,11 @@ impl Network {
         self.engine.outputs()
     }
 
+    #[getter]
+    fn widths(&self) -> PyResult<Vec<usize>> {
+        self.engine.widths(&(0..self.engine.slots()).collect::<Vec<_>>()).python()
+    }
+
     fn choose_one(&self, obs: &Object<'_>) -> PyResult<Option<i64>> {
         self.engine.choose_one(&numbers(obs)?.0).python()
     }

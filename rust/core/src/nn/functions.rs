@@ -132,7 +132,7 @@ pub(super) fn relu(x: f32) -> f32 {
 const SMALL: f64 = 0.02;
 
 #[inline(always)]
-fn tanh(x: f64) -> f64 {
+pub(super) fn tanh(x: f64) -> f64 {
     let decay = exp(-2.0 * x.abs());
     let large = ((1.0 - decay) / (1.0 + decay)).copysign(x);
     let square = x * x;

@@ -1,7 +1,9 @@
 //! The product of a tile and a matrix of weights.
 
 use super::functions::relu;
+use crate::error::Result;
 use crate::simd::MulAdd;
+use crate::vectors::filled;
 
 /// Outputs that are computed together, so that each input is loaded once for all of them.
 const BLOCK: usize = 4;
@@ -132,4 +134,99 @@ pub(super) unsafe fn magnitude<const L: usize>(
         }
     }
     largest
+}
+
+/// Numbers of a vector register.
+const LANES: usize = 8;
+/// Vector registers of outputs that are computed together: enough sums for the processor to have always one to add to.
+const REGISTERS: usize = 8;
+
+/// The weights of a layer by columns: a weight of each output, for each input.
+#[derive(Debug)]
+pub(super) struct Columns {
+    weights: Vec<f32>,
+    /// The numbers of a column: the outputs, and zeros up to whole vector registers.
+    stride: usize,
+}
+
+impl Columns {
+    /// # Safety
+    /// `weight` has `outputs` rows of `inputs` numbers.
+    pub unsafe fn of(weight: *const f32, inputs: usize, outputs: usize) -> Result<Self> {
+        let stride = outputs.next_multiple_of(LANES);
+        let mut weights = filled(0.0, inputs * stride)?;
+        for (input, column) in weights.chunks_exact_mut(stride).enumerate() {
+            for (output, number) in column[..outputs].iter_mut().enumerate() {
+                // SAFETY: as the caller promises.
+                *number = unsafe { *weight.add(output * inputs + input) };
+            }
+        }
+        Ok(Self { weights, stride })
+    }
+
+    /// Writes what [`product`] does for one row: the same sums in the same order.
+    ///
+    /// # Safety
+    /// `bias` is null, or has `out.len()` numbers.
+    #[inline(always)]
+    pub unsafe fn product<M: MulAdd>(&self, x: &[f32], bias: *const f32, relus: bool, out: &mut [f32]) {
+        let mut first = 0;
+        while first < out.len() {
+            let width = out.len() - first;
+            let out = &mut out[first..];
+            // SAFETY: as the caller promises.
+            let bias = unsafe { bias_of(bias, first) };
+            // SAFETY: as above, for the outputs from `first` on.
+            unsafe {
+                if width >= LANES * REGISTERS {
+                    self.block::<M, REGISTERS>(x, first, bias, relus, &mut out[..LANES * REGISTERS]);
+                    first += LANES * REGISTERS;
+                } else {
+                    self.block::<M, 1>(x, first, bias, relus, &mut out[..width.min(LANES)]);
+                    first += LANES;
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// `bias` is null, or has `out.len()` numbers.
+    #[inline(always)]
+    unsafe fn block<M: MulAdd, const R: usize>(
+        &self,
+        x: &[f32],
+        first: usize,
+        bias: *const f32,
+        relus: bool,
+        out: &mut [f32],
+    ) {
+        let mut totals = [[0.0; LANES]; R];
+        if !bias.is_null() {
+            for (k, total) in totals.as_flattened_mut().iter_mut().take(out.len()).enumerate() {
+                // SAFETY: one for each output.
+                *total = unsafe { *bias.add(k) };
+            }
+        }
+        let mut columns = self.weights.chunks_exact(self.stride);
+        for chunk in x.chunks(CHUNK) {
+            let mut sums = [[0.0; LANES]; R];
+            for (&value, column) in chunk.iter().zip(&mut columns) {
+                let (lanes, _) = column[first..].as_chunks::<LANES>();
+                let lanes: &[[f32; LANES]; R] = lanes.first_chunk().expect("invariant: columns have whole registers");
+                for (sum, weights) in sums.iter_mut().zip(lanes) {
+                    for lane in 0..LANES {
+                        sum[lane] = M::mul_add(value, weights[lane], sum[lane]);
+                    }
+                }
+            }
+            for (total, sum) in totals.iter_mut().zip(&sums) {
+                for lane in 0..LANES {
+                    total[lane] += sum[lane];
+                }
+            }
+        }
+        for (out, &total) in out.iter_mut().zip(totals.as_flattened()) {
+            *out = if relus { relu(total) } else { total };
+        }
+    }
 }

@@ -333,6 +333,20 @@ proptest! {
     }
 
     #[test]
+    fn frozen_networks_have_the_same_bits(
+        seed: u64, rows in 1_usize..20, inputs in 1_usize..300, hidden in 1_usize..150,
+    ) {
+        let mut made = Made::new(seed);
+        let network = dueling(&mut made, inputs, hidden, 3, Function::Tanh);
+        let (obs, frozen) = (made.numbers(rows * inputs, 2.0), network.clone().frozen().unwrap());
+        let all = forward(&network, &obs);
+        prop_assert_eq!(&forward(&frozen, &obs), &all);
+        for (row, wanted) in obs.chunks_exact(inputs).zip(all.chunks_exact(3)) {
+            prop_assert_eq!(forward(&frozen, row), wanted);
+        }
+    }
+
+    #[test]
     fn greatest_numbers_are_chosen(seed: u64, rows in 0_usize..40) {
         let mut made = Made::new(seed);
         let network = dueling(&mut made, 4, 32, 5, Function::Relu);
@@ -475,6 +489,17 @@ fn constants_and_softmax() {
     for row in forward(&network, &[0.0; 20]).chunks_exact(3) {
         assert!(row.iter().zip(&wanted).all(|(&x, wanted)| (f64::from(x) - wanted).abs() < 1e-7));
     }
+}
+
+#[test]
+fn weights_that_nodes_share_are_kept_by_columns_once() {
+    let mut made = Made::new(1);
+    let weight = made.weights(16, 1.0);
+    for input in 0..3 {
+        made.add(Node::Linear { input, weight, bias: None, outputs: 4, turned: false, relu: false });
+    }
+    let frozen = made.network(4).frozen().unwrap();
+    assert!(std::ptr::eq(frozen.columns(0).unwrap(), frozen.columns(2).unwrap()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::functions::softmax;
-use super::linear::{Matrix, magnitude, product};
+use super::linear::{Columns, Matrix, magnitude, product};
 use super::network::{Network, Node, Operation, Place, Reduction};
 use super::scratch::Scratch;
 use super::weights::Weights;
@@ -43,10 +43,10 @@ impl Done<'_> {
     /// The scale of the rounding errors of a slot: see [`magnitude`].
     pub fn scale(&self, slot: usize) -> [f32; WIDE] {
         let mut scale = [0.0; WIDE];
-        if self.lanes == WIDE {
-            scale = self.scale_of::<WIDE>(slot);
-        } else {
-            scale[..NARROW].copy_from_slice(&self.scale_of::<NARROW>(slot));
+        match self.lanes {
+            WIDE => scale = self.scale_of::<WIDE>(slot),
+            NARROW => scale[..NARROW].copy_from_slice(&self.scale_of::<NARROW>(slot)),
+            _ => scale[..1].copy_from_slice(&self.scale_of::<1>(slot)),
         }
         scale
     }
@@ -170,8 +170,16 @@ impl Network {
     /// The numbers that a pass of `rows` rows needs as scratch memory.
     pub(super) fn scratch(&self, rows: usize) -> Result<Scratch> {
         let (packed, padded) = self.packed();
-        let lanes = if rows > NARROW { WIDE } else { NARROW };
-        Scratch::of(packed + padded + self.row() * lanes)
+        Scratch::of(packed + padded + self.row() * self.lanes(rows))
+    }
+
+    /// The rows of the tile for the first of so many.
+    fn lanes(&self, rows: usize) -> usize {
+        match rows {
+            1 if self.is_frozen() => 1,
+            0..=NARROW => NARROW,
+            _ => WIDE,
+        }
     }
 
     /// Computes all slots of the rows `rows` of a batch `obs`, tile by tile, and shows each tile to `look`.
@@ -196,14 +204,19 @@ impl Network {
         let mut row = rows.start;
         while row < rows.end {
             let left = rows.end - row;
-            let lanes = if left > NARROW { WIDE } else { NARROW };
+            let lanes = self.lanes(left);
             let tile = row..row + left.min(lanes);
             let obs = &obs[tile.start * self.inputs()..tile.end * self.inputs()];
             let numbers = &mut scratch[..self.row() * lanes];
-            if lanes == WIDE {
-                run_products(Tile::<WIDE> { network: self, obs, packed, padded, slots: numbers.as_chunks_mut().0 });
-            } else {
-                run_products(Tile::<NARROW> { network: self, obs, packed, padded, slots: numbers.as_chunks_mut().0 });
+            let slots = &mut *numbers;
+            match lanes {
+                WIDE => {
+                    run_products(Tile::<WIDE> { network: self, obs, packed, padded, slots: slots.as_chunks_mut().0 })
+                }
+                NARROW => {
+                    run_products(Tile::<NARROW> { network: self, obs, packed, padded, slots: slots.as_chunks_mut().0 });
+                }
+                _ => run_products(Tile::<1> { network: self, obs, packed, padded, slots: slots.as_chunks_mut().0 }),
             }
             row = tile.end;
             if !look(Done { rows: tile, lanes, obs, numbers, network: self }) {
@@ -310,7 +323,7 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
                     }
                 }
                 _ if place.by_rows => by_rows(node, &before, out.as_flattened_mut(), width),
-                _ => in_lanes::<M, L>(node, &before, out),
+                _ => in_lanes::<M, L>(node, network.columns(k), &before, out),
             }
             if place.copy.is_some() {
                 let copy = &mut after[..width];
@@ -360,11 +373,21 @@ fn by_rows<const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [f32],
 
 /// Computes a node whose slot has the rows next to each other.
 #[inline(always)]
-fn in_lanes<M: MulAdd, const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [[f32; L]]) {
+fn in_lanes<M: MulAdd, const L: usize>(
+    node: &Node,
+    columns: Option<&Columns>,
+    before: &Before<'_, L>,
+    out: &mut [[f32; L]],
+) {
     let read = |slot: usize| before.lanes(slot);
     match *node {
         Node::Linear { input, weight, bias, relu, turned, .. } => {
             let (x, bias) = (read(input), bias.map_or(std::ptr::null(), |bias| bias.data()));
+            if let (1, Some(columns)) = (L, columns) {
+                // SAFETY: `Network::new` compared the number of biases with that of the outputs.
+                unsafe { columns.product::<M>(x.as_flattened(), bias, relu, out.as_flattened_mut()) };
+                return;
+            }
             let strides = if turned { [1, out.len()] } else { [x.len(), 1] };
             let (plain, other) =
                 (Matrix::<false> { data: weight.data(), strides }, Matrix { data: weight.data(), strides });
