@@ -65,6 +65,17 @@ def is_atari(id: str) -> bool:
     return _GAME.fullmatch(id) is not None
 
 
+def is_native_only(id: str) -> bool:
+    """Whether an environment exists in Rust alone, and Gymnasium does not have it.
+
+    :param id: its id.
+
+    >>> is_native_only("Catch-v0"), is_native_only("CartPole-v1")
+    (True, False)
+    """
+    return id in dict(native_envs()) and id not in gym.registry
+
+
 def find_spec(id: str | EnvSpec) -> str | EnvSpec:
     """Returns the registration that :func:`gymnasium.make` uses for an id.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import torch
 from rlfast.data import Batch, ReplayBuffer, to_numpy
 from rlfast.data.plain_data import summary
 from rlfast.env import DummyVectorEnv
+from rlfast.env.specs import is_native_only
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.environments import make_env, make_envs, normalized, normalizing_obs
 from rlfast.experiment.networks import Networks
@@ -161,6 +163,8 @@ class Declaration:
         :param number: how many.
         :param make: makes each of them; None for :meth:`environment`.
         """
+        if make is None and is_native_only(config.env):
+            return make_envs(replace(config, eval_envs=number), "test")
         return DummyVectorEnv([make or partial(self.environment, config)] * number)
 
 
