@@ -87,6 +87,12 @@ LIBRARIES = {
     "take": Library("limits", variant="take"),
     "gather": Library("limits", variant="gather"),
     NETWORK: Library("limits", variant="network"),
+    "rlfast exported": Library("decisions", variant="rlfast"),
+    "rlfast exported to C": Library("decisions", variant="c"),
+    "onnxruntime": Library("decisions", variant="onnxruntime"),
+    "torch.jit": Library("decisions", variant="jit"),
+    "sb3 predict": Library("decisions", variant="sb3"),
+    "NumPy by hand": Library("decisions", variant="by hand"),
 }
 COPIES = ("take", "gather")
 LIMITS = (*COPIES, NETWORK)

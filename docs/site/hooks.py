@@ -19,7 +19,9 @@ from settings import with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-PACKAGES = ("data", "env", "policy", "trainer", "experiment", "functional", "exploration", "distributed", "utils")
+PACKAGES = (
+    *("data", "env", "policy", "trainer", "experiment", "functional", "exploration", "export", "distributed", "utils"),
+)
 BY_MODULE = ("highlevel", "evaluation")
 ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl", "d3rlpy")
 MATHJAX = "site/mathjax.js"

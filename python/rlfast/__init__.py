@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rlfast import data as data
     from rlfast import env as env
     from rlfast import exploration as exploration
+    from rlfast import export as export
     from rlfast import functional as functional
     from rlfast import interop as interop
     from rlfast import policy as policy
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
     from rlfast._core import set_num_threads as set_num_threads
     from rlfast.env.registry import make_vec as make_vec
     from rlfast.experiment.evaluate import load as load
+    from rlfast.export.load import load_policy as load_policy
 
 _NAMES = [
     "__version__",
     "data",
     "env",
     "exploration",
+    "export",
     "functional",
     "get_num_threads",
     "interop",
     "load",
+    "load_policy",
     "make_vec",
     "policy",
     "set_num_threads",
@@ -45,6 +49,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("rlfast._core"), name)
     if name == "make_vec":
         return import_module("rlfast.env.registry").make_vec
+    if name == "load_policy":
+        return import_module("rlfast.export.load").load_policy
     if name == "load":
         from rlfast.utils.runtime.extras import needed_by
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "train": "train an agent, or go on with a run",
     "eval": "play the policy of a run",
+    "export": "write the policy of a run for use without torch",
     "suite": "train several algorithms on a list of tasks, or resume that",
     "tune": "search settings of an algorithm for an environment, or resume that",
     "status": "show how far a run is",

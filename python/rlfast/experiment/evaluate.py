@@ -79,6 +79,12 @@ class Agent:
     statistics: Sequence[dict[str, Any]] | None
     """The states of wrappers of test environments; None without such wrappers."""
 
+    @property
+    def places(self) -> Sequence[int]:
+        """The numbers of an environment's observation that the policy sees; empty for all."""
+        places: Sequence[int] = () if self.config.wrappers else getattr(self.config, "observe", ())
+        return places
+
 
 def load(
     run_dir: str | os.PathLike[str], *, best: bool = False, device: str | None = None, allow_import: bool = False
@@ -109,8 +115,8 @@ def load(
     try:
         agent = read_agent(local_folder(run_dir), best=best, device=device, allow_import=allow_import)
         agent.policy.seed(stream_seed(agent.config.seed, "policy/eval"))
-        places = () if agent.config.wrappers else getattr(agent.config, "observe", ())
-        norms = _normalizations(agent)
+        places = agent.places
+        norms = [envs.normalized for envs in normalizations(agent)]
     finally:
         set_global_random_state(streams)
         torch.set_num_threads(threads)
@@ -149,16 +155,19 @@ def read_agent(run_dir: Path, *, best: bool, device: str | None, allow_import: b
     return Agent(policy=parts.policy, config=config, declaration=declaration, statistics=statistics)
 
 
-def _normalizations(agent: Agent) -> list[Callable[[Any], Any]]:
-    """Returns the functions that normalize observations in the run, in the order of their application."""
+def normalizations(agent: Agent) -> list[VectorEnvNormObs]:
+    """Returns the wrappers that normalize observations in the run, in the order of their application.
+
+    :param agent: the policy of the run. The environments under the wrappers are closed.
+    """
     if not agent.statistics:
         return []
-    found: list[Callable[[Any], Any]] = []
+    found: list[VectorEnvNormObs] = []
     with closing(agent.declaration.evaluation(agent.config, 1, agent.statistics)) as envs:
         layer: Any = envs
         while layer is not None:
             if isinstance(layer, VectorEnvNormObs):
-                found.insert(0, layer.normalized)
+                found.insert(0, layer)
             layer = vars(layer).get("venv")
     return found
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias, TypedDict, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -24,6 +24,7 @@ from rlfast.policy.components.options import full_signature
 from rlfast.policy.components.returns import Index, episode_mc_return_to_go
 from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, drop_overridden, overrides
 from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.native.described import Described
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
 from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
@@ -333,8 +334,16 @@ class BasePolicy(nn.Module, ABC):
         """Make what chooses actions in Rust; a policy defines it to say what its network and its choice are."""
         return self._no_chooser(form)
 
-    def _no_chooser(self, form: Form) -> Chooser:
+    def _no_chooser(self, form: Form) -> NoReturn:
         raise NotNativeError(f"{type(self).__name__} does not act in Rust: it chooses actions by a method of its own")
+
+    def described(self, shape: tuple[int, ...] | Form) -> Described:
+        """Return how this policy computes its actions, in its own form, for :mod:`rlfast.export`.
+
+        :param shape: the form of one observation, or the shape of an array of floats.
+        :raises NotNativeError: they are not computed by a network and a choice that are known.
+        """
+        return self.native_chooser(shape).described()
 
     def native_exploration(self) -> tuple[float, int, Any] | None:
         """Return what :meth:`exploration_noise` does, for actions that are chosen in Rust.
@@ -346,6 +355,11 @@ class BasePolicy(nn.Module, ABC):
 
     def _no_native_exploration(self) -> tuple[float, int, Any] | None:
         raise NotNativeError(f"{type(self).__name__} has exploration noise of its own")
+
+    @property
+    def maps_by_space(self) -> bool:
+        """Whether :meth:`map_action` depends on the action space and on the arguments for it alone."""
+        return self._maps_by_space
 
     @property
     def maps_no_action(self) -> bool:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Required, Unpack, cast
 
 import gymnasium as gym
@@ -13,8 +14,10 @@ from torch import nn
 from rlfast.data import Batch, ReplayBuffer, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.data.forms import Form
+from rlfast.data.random_actions import sizes_of
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
+from rlfast.functional.distributions import MultiCategorical
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution
 from rlfast.policy.components.batches import info_of, moved_once
@@ -26,6 +29,7 @@ from rlfast.policy.components.returns import check_indices
 from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, instead_of_forward
 from rlfast.policy.native.choosers import Chooser, ClockChooser
 from rlfast.policy.native.continuous import NormalChooser
+from rlfast.policy.native.described import Described, described_groups
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
@@ -138,6 +142,7 @@ class RolloutLearner(BasePolicy):
     """Whether there is a critic."""
     shortcuts: ClassVar[Shortcuts] = {
         "_make_chooser": Shortcut(("_dist",), "_no_chooser"),
+        "described": Shortcut(("_dist", "__call__", "forward"), "_no_chooser"),
     }
     recompute_adv: bool = False
     """Whether advantages are computed again before each pass."""
@@ -260,6 +265,14 @@ class RolloutLearner(BasePolicy):
         if self._torch_rng is not None and self.dist_fn is torch.distributions.Categorical:
             raise NotNativeError("the Categorical of torch draws from a stream that is seeded for each choice")
         return ClockChooser(self, form, self.dist_fn)
+
+    def described(self, shape: tuple[int, ...] | Form) -> Described:
+        """Return how this policy computes its actions; see :meth:`BasePolicy.described`."""
+        dist_fn = self.dist_fn
+        if isinstance(dist_fn, partial) and dist_fn.func is MultiCategorical and not dist_fn.args:
+            random = self.training or not self.deterministic_eval
+            return described_groups(self.acting_network, shape, sizes_of(self.action_space), random=random)
+        return super().described(shape)
 
     @property
     def _networks(self) -> tuple[nn.Module, ...]:

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory, gettempdir
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +12,8 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from rlfast import _core, data, policy
+from rlfast.export import Program, load_policy, save
+from rlfast.export.program import Choices
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.common import MLP, Net, Recurrent
 from rlfast.utils.optim import adam
@@ -166,11 +168,21 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
 """The arguments of constructors, by the names of classes."""
 
 
+def _exported() -> _core.ExportedPolicy:
+    """An exported policy with a network that computes nothing."""
+    node = ("linear", 0, np.eye(2, dtype=np.float32), None, False)
+    action = Choices(slot=1, sizes=[2], starts=[0], logits=True, shape=())
+    program = Program(shape=(2,), places=None, scales=(), nodes=[node], action=action, random=True)
+    with TemporaryDirectory() as folder:
+        return load_policy(save(program, Path(folder, "policy")))
+
+
 def _maker(name: str) -> Callable[[], Any]:
     return lambda: getattr(policy, name)(**PARTS[name]())
 
 
 INSTANCES: dict[str, Callable[[], Any]] = {name: _maker(name) for name in PARTS} | {
+    "ExportedPolicy": _exported,
     "MultiAgentPolicyManager": _agents,
     "RingMemory": lambda: shared()._memory,
     "RingReader": lambda: shared()._core,

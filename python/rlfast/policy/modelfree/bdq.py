@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, ClassVar, Literal, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -7,15 +7,19 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from rlfast.data import Batch, to_numpy
 from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.forms import Form
 from rlfast.data.random_actions import random_legal, sizes_of
 from rlfast.env.spaces.actions import at_shares, shares_of
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.shortcuts import FORWARD, Shortcut, Shortcuts
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
+from rlfast.policy.native.described import Described, described_groups
 from rlfast.policy.q_learner import DQNOptions, QLearner, network_output
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.optim import descend
+from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.tree import as_host
 
 
@@ -69,6 +73,9 @@ class BranchingDQNPolicy(QLearner):
     _maps_by_space = True  # with the conversion of indices before it
     _exists: torch.Tensor | None
     """Which choices each dimension has, bool ``[D, choices]``; None if each has all of them."""
+    shortcuts: ClassVar[Shortcuts] = {
+        "described": Shortcut((*FORWARD, "legal_choices", "map_action"), "_no_chooser"),
+    }
     values = QLearner.values  # forward differs in the choice alone
 
     def __init__(self, **options: Unpack[DQNOptions]) -> None:
@@ -128,6 +135,12 @@ class BranchingDQNPolicy(QLearner):
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
         act = as_host(legal_values(logits, self.legal_choices(batch.obs))).argmax(axis=-1)
         return wrap({"logits": logits, "act": act, "state": parse(hidden)})
+
+    def described(self, shape: tuple[int, ...] | Form) -> Described:
+        """Return how this policy computes its actions; see :meth:`BasePolicy.described`."""
+        if isinstance(self.action_space, Box):
+            raise NotNativeError("actions of a Box are values at whole numbers")
+        return described_groups(self.acting_network, shape, sizes_of(self.action_space))
 
     def exploration_noise(self, act: Any, batch: Any) -> Any:
         """Replace each action, with probability :attr:`eps`, by one drawn uniformly in every dimension."""

@@ -15,6 +15,7 @@ from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import wrap_nested
 from rlfast.data.forms import Form
 from rlfast.functional.distributions import Categorical
+from rlfast.policy.native.described import Continuous, Described, Discrete
 from rlfast.policy.native.lowering import Lowered, lowered_network
 from rlfast.policy.native.tracing import called
 from rlfast.utils.runtime.native import NotNativeError
@@ -49,6 +50,7 @@ class Chooser:
         numbers = self._numbers(lowered)
         self.network, slots = lowered.network([*numbers, *lowered.states])
         self._slots, self._state_slots = slots[: len(numbers)], slots[len(numbers) :]
+        self._inputs, self._nodes = lowered.inputs, lowered.nodes
         self._version = ModuleVersion(lowered.modules, [*lowered.tensors, *self._own_tensors(policy)], policy)
         self._facts = self._facts_of(policy)
         if not self._version.is_current():
@@ -145,6 +147,18 @@ class Chooser:
         :raises NotNativeError: actions come in another way.
         """
         return None
+
+    def described(self) -> Described:
+        """Return how actions are computed.
+
+        :raises NotNativeError: they come in another way than from the outputs of the network alone.
+        """
+        if self.state_form is not None:
+            raise NotNativeError("the network has a hidden state")
+        return Described(self._inputs, self._nodes, self._decision(), self.is_random)
+
+    def _decision(self) -> Discrete | Continuous:
+        return Discrete(self._slots[-1], (self.network.outputs,), logits=False)
 
     # -- random choices ------------------------------------------------------------------------------------------------
 
@@ -284,6 +298,9 @@ class ClockChooser(Chooser):
             return super().choose_one(obs)
         actions = self.choose(self.form.row_of(obs))
         return None if actions is None else int(actions[0])
+
+    def _decision(self) -> Discrete:
+        return Discrete(self._slots[-1], (self.network.outputs,), logits=True)
 
     def _draw(self, rows: int) -> torch.Tensor:
         return torch.empty(rows, self.network.outputs).exponential_(generator=self._stream)

@@ -17,6 +17,7 @@ from rlfast.data.forms import Form
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
 from rlfast.policy.native.choosers import Chooser, drawing_facts
+from rlfast.policy.native.described import Continuous
 from rlfast.policy.native.lowering import Lowered
 from rlfast.utils.net.continuous import state_dependent_noise
 from rlfast.utils.runtime.native import NotNativeError
@@ -51,6 +52,10 @@ class ContinuousChooser(Chooser):
 
     def real_actions(self) -> tuple[int, int | None, bool]:
         return self._slots[0], None, False
+
+    def _decision(self) -> Continuous:
+        mean, deviation, squashed = self.real_actions()
+        return Continuous(mean, deviation, squashed)
 
     def choose_one(self, obs: object) -> Any:
         actions = self.choose(self.form.row_of(obs))
@@ -114,6 +119,9 @@ class NormalChooser(ContinuousChooser):
             raise NotNativeError("dist_fn makes the distribution of actions")
         mean, deviation = self._slots
         return mean, deviation if self.is_random else None, self._tangent is not None
+
+    def _decision(self) -> Continuous:
+        return super()._decision()._replace(deviation=self._slots[1])
 
     def _draw(self, rows: int) -> torch.Tensor:
         return torch.randn(rows, self._size, dtype=torch.float32, generator=self._stream)

@@ -114,6 +114,10 @@ class Lowered:
         """The shapes of the outputs of one row."""
         self.states = [self._program.rows(state) for state in leaves_of(traced.state)]
         """The slots of the next hidden state."""
+        self.inputs = self._program.inputs
+        """The numbers of an observation."""
+        self.nodes: list[Node] = []
+        """The nodes of the last :meth:`network`."""
 
     def weights(self, tensor: Tensor) -> Any:
         """Return the numbers of a tensor for a node; see :meth:`Program.weights`.
@@ -156,8 +160,8 @@ class Lowered:
         nodes, numbers = pruned(self._program.nodes, [*slots, *compared])
         network = _engine(self._program.inputs, nodes)
         self._compare(network, [numbers[slot] for slot in compared])
-        nodes, numbers = pruned(self._program.nodes, slots)
-        return _engine(self._program.inputs, nodes), [numbers[slot] for slot in slots]
+        self.nodes, numbers = pruned(self._program.nodes, slots)
+        return _engine(self._program.inputs, self.nodes), [numbers[slot] for slot in slots]
 
     def _compare(self, network: Network, slots: list[int]) -> None:
         """Compare the outputs of a network of the engine with those of the module."""

@@ -25,6 +25,7 @@ _LIBRARIES = {
     "hdf5": ("h5py",),
     "hub": ("huggingface_hub",),
     "mlflow": ("mlflow",),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "ray": ("ray",),
     "trackio": ("trackio",),
     "tune": ("optuna",),

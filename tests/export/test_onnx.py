@@ -1,0 +1,63 @@
+"""Exported ONNX models act as the trained policies."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from export.trained import POLICIES, SHAPE, made, wanted
+from rlfast import load_policy
+from rlfast.export import program_of, save
+from rlfast.export.program import Scale
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+SHORT = ("DQN, all nodes", "DDPG", "PPO, multi-discrete")
+
+
+def session(program, folder):
+    path = save(program, folder / "policy.onnx", "onnx")
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def same(found, expected):
+    expected = np.asarray(expected)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    if found.dtype.kind == "i":
+        return (found == expected).mean() > 0.995
+    return np.abs(found - expected).max() <= 3e-6
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in POLICIES]
+)
+def test_the_same_actions(name, tmp_path):
+    policy = made(name)
+    model = session(program_of(policy, SHAPE), tmp_path)
+    for rows in (1, 300):
+        obs = np.random.default_rng(rows).normal(size=(rows, *SHAPE)).astype(np.float32)
+        assert same(model.run(["action"], {"obs": obs})[0], wanted(policy, obs, deterministic=True))
+
+
+def test_observations_are_prepared_and_the_model_is_described(tmp_path):
+    scale = Scale(mean=np.linspace(-1, 1, 5), deviation=np.linspace(0.5, 2, 5), limit=1.25)
+    program = replace(program_of(made("PPO"), SHAPE), scales=[scale], shape=(2, 3), places=[5, 0, 3, 1, 2])
+    model = session(program, tmp_path)
+    obs = np.random.default_rng(0).normal(size=(50, 2, 3))
+    loaded = load_policy(save(program, tmp_path / "policy"))
+    action, mean, deviation = model.run(None, {"obs": obs})
+    assert same(action, loaded(obs, deterministic=True))
+    assert mean.shape == deviation.shape == (50, 3)
+    known = model.get_modelmeta().custom_metadata_map
+    assert known["policy"] == "PPOPolicy"
+    assert known["action_space"].startswith("Box(")
+    assert known["rlfast"]
+
+
+def test_a_missing_extra_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    monkeypatch.delitem(sys.modules, "rlfast.export.onnx", raising=False)
+    with pytest.raises(ImportError, match=r"needs onnxscript.* pip install '\.\[onnx\]'"):
+        save(program_of(made("DQN"), SHAPE), tmp_path / "x.onnx", "onnx")
