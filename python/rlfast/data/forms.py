@@ -43,12 +43,19 @@ class Form:
         return cls(tuple(_parts(obs, (), int(batched))))
 
     @classmethod
-    def given(cls, shape: tuple[int, ...] | Form) -> Form:
-        """Return a form as it is, and a shape as the form of an array of floats.
+    def given(cls, shape: tuple[int, ...] | Form, *, is_bytes: bool = False) -> Form:
+        """Return a form as it is, and a shape as the form of an array.
 
         :param shape: the form or shape.
+        :param is_bytes: whether the array is of uint8, and not of floats.
+        :raises TypeError: a shape is no tuple of whole numbers.
         """
-        return shape if isinstance(shape, Form) else cls((Part((), shape),))
+        if isinstance(shape, Form):
+            return shape
+        sizes: Any = shape  # of scripts without types, which may pass a range without end
+        if not isinstance(sizes, tuple) or not all(isinstance(size, int | np.integer) for size in sizes):
+            raise TypeError(f"the shape of an observation is a tuple of whole numbers, got {shape!r:.100}")
+        return cls((Part((), shape, is_bytes),))
 
     def flat(self, obs: object, *, batched: bool = True) -> Any:
         """Return the numbers of observations in the order in which the engine reads them.

@@ -16,7 +16,7 @@ from rlfast.utils.runtime.extras import needed_by
 with needed_by("rlfast.export"):
     from gymnasium import spaces
 
-    from rlfast.data.forms import Form, Part
+    from rlfast.data.forms import Form
     from rlfast.env.spaces.actions import ranges
     from rlfast.experiment.algorithms import algorithm_of
     from rlfast.experiment.evaluate import normalizations, read_agent
@@ -42,7 +42,7 @@ def program_of(policy: BasePolicy, shape: tuple[int, ...], *, is_bytes: bool = F
     """
     name = type(policy).__name__
     try:
-        described = policy.described(Form((Part((), shape, is_bytes),)))
+        described = policy.described(Form.given(shape, is_bytes=is_bytes))
     except NotNativeError as error:
         raise ValueError(f"{name} cannot be exported: {error}") from error
     if not policy.maps_by_space:

@@ -532,6 +532,10 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     "rlfast.policy.BasePolicy.draw_normal": lambda: {"dtype": torch.float32, "device": "cpu"},
     "rlfast.policy.BasePolicy.native_chooser": lambda: {"shape": (4,)},
+    **dict.fromkeys(
+        (f"rlfast.policy.{name}.described" for name in ("BasePolicy", "RolloutLearner", "BranchingDQNPolicy")),
+        lambda: {"shape": (4,)},
+    ),
     "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
     "rlfast.policy.BasePolicy.update": lambda: {"buffer": cart_pole()},
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
