@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,8 @@ class Form:
         :param batched: whether arrays have an axis more, of environments. Default: False.
         :raises NotNativeError: it has other parts, or a mask of legal actions.
         """
+        if isinstance(obs, np.ndarray) and obs.dtype.kind in "fiub" and obs.ndim >= batched:
+            return _of_array(obs.shape[int(batched) :], obs.dtype.char == "B")
         return cls(tuple(_parts(obs, (), int(batched))))
 
     @classmethod
@@ -55,7 +58,7 @@ class Form:
         sizes: Any = shape  # of scripts without types, which may pass a range without end
         if not isinstance(sizes, tuple) or not all(isinstance(size, int | np.integer) for size in sizes):
             raise TypeError(f"the shape of an observation is a tuple of whole numbers, got {shape!r:.100}")
-        return cls((Part((), shape, is_bytes),))
+        return _of_array(shape, is_bytes)
 
     def flat(self, obs: object, *, batched: bool = True) -> Any:
         """Return the numbers of observations in the order in which the engine reads them.
@@ -66,7 +69,7 @@ class Form:
         :raises SchemaMismatch: they are of another form.
         """
         if not self.parts[0].keys:
-            if isinstance(obs, np.ndarray) and (obs.dtype == np.uint8) != self.parts[0].is_bytes:
+            if isinstance(obs, np.ndarray) and (obs.dtype.char == "B") != self.parts[0].is_bytes:
                 raise SchemaMismatch(f"observations are {obs.dtype}")
             return obs
         rows: list[NDArray[Any]] = []
@@ -120,6 +123,12 @@ class Form:
     def size(self) -> int:
         """The numbers of one observation."""
         return sum(math.prod(part.shape) for part in self.parts)
+
+
+@lru_cache(maxsize=256)
+def _of_array(shape: tuple[int, ...], is_bytes: bool) -> Form:
+    """Return the form of an array, the same object each time, which is quick to make and to compare."""
+    return Form((Part((), shape, is_bytes),))
 
 
 def _parts(obs: object, keys: tuple[str, ...], axes: int) -> Iterator[Part]:

@@ -80,7 +80,7 @@ class Chooser:
         """
         return (
             policy.acting_network is self._module
-            and form == self.form
+            and (form is self.form or form == self.form)
             and self._version.is_current()
             and self._facts_of(policy) == self._facts
         )
