@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 
@@ -120,6 +121,33 @@ def test_trials_below_the_median_are_stopped(fake):
     assert trials.ended(bad).pruned
     assert trials.ended_runs() == 6
     assert trials.scores()[-1] == (pytest.approx(50 / 3), True)
+
+
+def test_interrupted_studies_suggest_the_same(tmp_path):
+    def search(folder, stops):
+        folder.mkdir()
+        trials, values = Trials(study_of(trials=14), folder), []
+        while (run := next(trials.runs(), None)) is not None:
+            (trial,) = trials.active.values()
+            trial.run = FakeRun(run)
+            number = len(values)
+            if number in stops:
+                stops.remove(number)
+                trial.run.status, trial.run.stop_requests = 130, 1
+                trials.ended(trial.run)
+                shutil.rmtree(trial.run.folder)
+                trials = Trials(study_of(trials=14), folder)
+                continue
+            values.append(trial.values)
+            trial.run.test(1_000, -abs(trial.values["learning_rate"] - 1e-3))
+            trial.run.status = 0
+            trials.ended(trial.run)
+        return values
+
+    whole = search(tmp_path / "whole", [])
+    assert search(tmp_path / "parts", [0, 5, 12]) == whole
+    assert len(whole) == 14
+    assert len({str(one) for one in whole}) == 14
 
 
 def test_failed_trials_count_and_have_no_score(fake):

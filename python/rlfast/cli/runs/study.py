@@ -125,9 +125,15 @@ class Study:
         )
         for trial in opened.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
             again(opened, trial.number)
-        # the same seed would suggest the first trials again
-        opened.sampler = optuna.samplers.TPESampler(seed=stream_seed(self.config.seed, f"tune {len(opened.trials)}"))
         return opened
+
+    def sampler(self, number: int) -> optuna.samplers.BaseSampler:
+        """Returns what suggests the settings of a trial. They follow from the seed of the study and the trials before,
+        so a study that was interrupted goes on as it would have, with one trial at a time.
+
+        :param number: the number of trials before.
+        """
+        return optuna.samplers.TPESampler(seed=stream_seed(self.config.seed, f"tune {number}"))
 
     def _pruner(self) -> optuna.pruners.BasePruner:
         steps, interval = self.config.steps, self.config.eval_interval
@@ -237,6 +243,7 @@ class Trials:
 
     def _next(self) -> PooledRun | None:
         """Returns the next run; None if its settings contradict each other."""
+        self.optuna.sampler = self.study.sampler(self.ended_runs() + len(self.active))
         asked = self.optuna.ask()
         number = asked.user_attrs.get("run", asked.number)
         values = {name: _suggested(asked, name, one) for name, one in self.study.search.items()}
