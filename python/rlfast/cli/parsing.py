@@ -296,7 +296,7 @@ def _add(group: Any, name: str, old: Sequence[str], hint: object, text: str | No
     if get_origin(kind) is Literal and len(get_args(kind)) == 1:
         text = argparse.SUPPRESS
     elif text is not None:
-        text = (text if default is None and "Default:" in text else f"{text} [{_shown(default)}]").replace("%", "%%")
+        text = (text if default is None and "Default:" in text else f"{text} [{shown(default)}]").replace("%", "%%")
     options = ["--" + one.replace("_", "-") for one in (name, *old)]
     if kind is bool:
         group.add_argument(*options, action=argparse.BooleanOptionalAction, help=text)
@@ -400,7 +400,14 @@ def _metavar(kind: type) -> str:
     return {int: "INT", float: "FLOAT", Path: "PATH"}.get(kind, "NAME=VALUE" if origin is dict else "TEXT")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Returns the value of a setting as the command line takes it.
+
+    :param value: the value.
+
+    >>> shown((64, 64)), shown(None), shown(0.5)
+    ('64 64', 'none', '0.5')
+    """
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "none"
     return "none" if value in (None, {}) else str(value)

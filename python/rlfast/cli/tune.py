@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rlfast.cli.main import complain, sentence, unknown
-from rlfast.cli.parsing import Parser, read_settings, whole_number
+from rlfast.cli.parsing import Parser, read_settings, shown, whole_number
 from rlfast.experiment.config import flag
 from rlfast.experiment.config.search import Between, possible
 
@@ -92,9 +92,7 @@ def _listed(search: Search) -> str:
         if isinstance(one, Between):
             text = f"{one.low:g} to {one.high:g}{', logarithmic' * one.log}"
         else:
-            text = ", ".join(
-                " ".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in one.values
-            )
+            text = ", ".join(map(shown, one.values))
         lines.append(f"  {flag(name):<30}{text}")
     return "\n".join(lines)
 
@@ -221,7 +219,7 @@ class _Lines:
         else:
             show_messages(run)
         done, number = self._trials.ended_runs(), self._trials.study.trials
-        sys.stderr.write(f"[{done}/{number}] {run.label}: {trial.outcome()}; {_shown(trial.values)}\n")
+        sys.stderr.write(f"[{done}/{number}] {run.label}: {trial.outcome()}; {_options(trial.values)}\n")
         sys.stderr.flush()
         self._trials.write_best(self._trials.folder / _BEST)
 
@@ -237,14 +235,11 @@ def _summarize(trials: Trials) -> None:
     draw_study(trials.scores(), trials.importances(), picture)
     score, run, values = best
     again = f"rlfast train {trials.study.algorithm} --config {shlex.quote(str(trials.folder / _BEST))}"
-    sys.stdout.write(f"best: {score:,.1f}, trial {run}; {_shown(values)}\n{again} trains with these settings\n")
+    sys.stdout.write(f"best: {score:,.1f}, trial {run}; {_options(values)}\n{again} trains with these settings\n")
     sys.stdout.write(f"{picture} shows all trials\n")
 
 
-def _shown(values: dict[str, Any]) -> str:
-    """Returns settings as options of the command line."""
-    texts = []
-    for name, value in values.items():
-        text = f"{value:.4g}" if isinstance(value, float) else value
-        texts.append(f"{flag(name)} {' '.join(map(str, text)) if isinstance(text, tuple) else text}")
-    return " ".join(texts)
+def _options(values: dict[str, Any]) -> str:
+    """Returns settings as options of the command line, with four digits of numbers."""
+    rounded = {name: f"{value:.4g}" if isinstance(value, float) else shown(value) for name, value in values.items()}
+    return " ".join(f"{flag(name)} {text}" for name, text in rounded.items())

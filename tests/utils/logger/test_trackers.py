@@ -96,6 +96,19 @@ def test_trackio_has_the_entries(tmp_path):
     assert (lr, name) == (0.5, "one")
 
 
+def test_another_run_of_the_same_name_is_another_one(tmp_path):
+    code = """
+import json, trackio
+from rlfast.utils.logger.trackers import TrackioLogger
+for _ in range(2):
+    logger = TrackioLogger("mine", name="one")
+    logger.log_test_data({"reward": 1.0}, 20)
+    logger.close()
+print("FOUND", json.dumps(len([*trackio.Api().runs("mine")])))
+"""
+    assert found(code, tmp_path, TRACKIO_DIR=str(tmp_path / "trackio")) == 2
+
+
 class FakeTracker(trackers._TrackerLogger):
     def __init__(self):
         super().__init__({"train_interval": 1})

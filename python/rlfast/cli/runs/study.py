@@ -189,12 +189,15 @@ class Trial:
     def __init__(self, asked: optuna.Trial, run: PooledRun, values: dict[str, Any]) -> None:
         self.asked, self.run, self.values = asked, run, values
         self.returns: list[float] = []
+        self.step = 0
+        """The step of the last test."""
         self.pruned = False
 
     def watch(self) -> None:
         """Reports tests that are new, and asks the run to stop if it is worse than others were."""
         for step, value in tests(self.run.folder)[len(self.returns) :]:
             self.returns.append(value)
+            self.step = step
             if math.isfinite(score(self.returns)):
                 self.asked.report(score(self.returns), step)
                 self.pruned = self.pruned or (step < self.run.config.steps and self.asked.should_prune())
@@ -204,8 +207,7 @@ class Trial:
     def outcome(self) -> str:
         """Returns what became of the run, in words."""
         if self.returns and (self.pruned or self.run.status == 0):
-            step, _ = tests(self.run.folder)[-1]
-            return f"{score(self.returns):,.1f}{f', stopped at step {step:,}' if self.run.status else ''}"
+            return f"{score(self.returns):,.1f}{f', stopped at step {self.step:,}' if self.run.status else ''}"
         return self.run.outcome()
 
 

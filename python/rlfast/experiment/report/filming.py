@@ -40,6 +40,7 @@ class Filming(Callback):
     def __init__(self, config: RunConfig, parts: Parts, run_dir: Path) -> None:
         self._config, self._parts, self._folder = config, parts, run_dir / FOLDER
         self._interval = config.video_interval or config.max_steps
+        self._newest: int | None = None  # the beginning of the newest interval that was filmed, or could not be
 
     def on_test(self, trainer: Training, stats: CollectStats) -> None:  # noqa: ARG002
         """Films, unless there is a film of this interval, or warns.
@@ -49,8 +50,9 @@ class Filming(Callback):
         """
         begun = trainer.env_step // self._interval * self._interval
         folder = self._folder / f"step-{begun}"
-        if folder.exists():
+        if begun == self._newest or folder.exists():
             return
+        self._newest = begun
         streams, threads = global_random_state(), torch.get_num_threads()
         try:
             film(self._agent(trainer.policy), stream_seed(self._config.seed, f"env/video/{begun}"), folder)

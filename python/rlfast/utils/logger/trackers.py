@@ -186,7 +186,7 @@ class TrackioLogger(_TrackerLogger):
             name=self.run_id or self._name,
             space_id=self._space,
             config={key: value for key, value in self._config.items() if not key.startswith("_")},
-            resume="allow",
+            resume="never" if self.run_id is None else "allow",  # another run may have the same name
         )
         return str(self._run.name)
 
