@@ -41,6 +41,35 @@ def test_callbacks_follow_the_loop(arguments):
     ]
 
 
+def test_functions_are_called_after_the_callbacks(arguments):
+    calls = []
+
+    class Before(Callback):
+        def before_step(self, trainer):
+            calls.append(("before_step", trainer.epoch, trainer.env_step))
+
+        def before_test(self, trainer):
+            assert not trainer.policy.training
+            calls.append(("before_test", trainer.epoch, trainer.env_step))
+
+        def on_best(self, trainer):
+            calls.append(("on_best", trainer.policy))
+
+    parts, given = arguments(max_epoch=1, step_per_epoch=8)
+    given |= {
+        "train_fn": lambda *where: calls.append(("train_fn", *where)),
+        "test_fn": lambda *where: calls.append(("test_fn", *where)),
+        "save_best_fn": lambda policy: calls.append(("save_best_fn", policy)),
+    }
+    trainer = OffpolicyTrainer(**given, callbacks=[Before()])
+    trainer.run()
+    best = trainer.best_epoch  # 1 if the second test was better
+    both = [(("before_test", epoch, 8 * epoch), ("test_fn", epoch, 8 * epoch)) for epoch in (0, 1)]
+    steps = [(("before_step", 1, step), ("train_fn", 1, step)) for step in (0, 4)]
+    saved = (("on_best", parts.policy), ("save_best_fn", parts.policy))
+    assert calls == [*both[0], *saved, *steps[0], *steps[1], *both[1], *(saved * best)]
+
+
 def test_collects_without_updates_call_no_update(arguments):
     recorder = Recorder()
     _, given = arguments(max_epoch=1, step_per_epoch=8, update_per_step=0.125, test_collector=None)

@@ -13,11 +13,12 @@ from rlfast.experiment.report.filming import Filming
 from rlfast.experiment.report.result import place, scored_task
 from rlfast.experiment.report.scores import RunLoggers
 from rlfast.experiment.run_dir import BEST, CHECKPOINT
+from rlfast.trainer import Callback
 from rlfast.utils.logger import CSVLogger, JSONLLogger
 from rlfast.utils.runtime.interrupt import Interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rlfast.experiment.build import Parts
@@ -30,7 +31,7 @@ _INTERVALS = {"train_interval": 200, "update_interval": 100}
 """Environment steps between log entries of training returns, and gradient steps between log entries of losses."""
 
 
-class CheckpointSaver:
+class CheckpointSaver(Callback):
     """Saves checkpoints, and the policy with the best test. If saving fails, training continues, and the previous
     folder stays.
 
@@ -64,7 +65,7 @@ class CheckpointSaver:
             )
         return str(self.folder)
 
-    def save_best(self, trainer: BaseTrainer) -> None:
+    def on_best(self, trainer: BaseTrainer) -> None:
         """Saves the policy, whose newest test is the best one so far, or warns.
 
         If the folder has a better one, it stays: a resumed run may not repeat the test after its checkpoint exactly.
@@ -98,6 +99,26 @@ def what_is_left(run_dir: Path) -> str:
     return "the one before it stays" if left else "and there is none before it"
 
 
+class Course(Callback):
+    """Sets what changes in the course of a run: schedules before each collect, exploration before each test.
+
+    :param parts: the parts of the run.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def before_step(self, trainer: BaseTrainer) -> None:
+        """Sets the values of this environment step."""
+        if self._parts.before_collect is not None:
+            self._parts.before_collect(trainer.epoch, trainer.env_step)
+
+    def before_test(self, trainer: BaseTrainer) -> None:
+        """Sets the values of tests."""
+        if self._parts.before_test is not None:
+            self._parts.before_test(trainer.epoch, trainer.env_step)
+
+
 def make_trainer(
     config: RunConfig, parts: Parts, logger: BaseLogger, saver: CheckpointSaver | None = None, **options: Any
 ) -> BaseTrainer:
@@ -107,15 +128,14 @@ def make_trainer(
     :param parts: the policy, the collectors and what belongs to them.
     :param logger: the logger.
     :param saver: saves the checkpoints. Default: nothing does.
-    :param options: arguments of the trainer, which replace those of the settings and of the declaration, but for
-        ``train_fn``, ``test_fn`` and ``save_best_fn``, which are called after those of the settings.
+    :param options: arguments of the trainer, which replace those of the settings and of the declaration; ``callbacks``
+        are called after those of the run, and so are functions such as ``train_fn``.
     """
 
     def is_reached(_: float) -> bool:  # by the last test: the best one may be that of the policy before training
         returns = None if trainer.last_test is None else trainer.last_test.returns_stat
         return config.stop_return is not None and returns is not None and returns.mean >= config.stop_return
 
-    declared = parts.declaration.trainer_options(parts, logger) | options
     given: dict[str, Any] = {
         "policy": parts.policy,
         "max_epoch": config.steps,  # never reached, as an epoch has at least one step
@@ -125,7 +145,6 @@ def make_trainer(
         "episode_per_test": config.eval_episodes,
         "stop_fn": is_reached,
         "save_checkpoint_fn": None if saver is None else lambda *_: saver.save(trainer),
-        "save_best_fn": None if saver is None else lambda _: saver.save_best(trainer),
         "logger": logger,
         "verbose": False,
         "show_progress": config.progress,
@@ -133,23 +152,14 @@ def make_trainer(
         "test_in_train": False,  # tests run at their intervals only, not after a good training episode
         "prefetch": config.device != "cpu" and not isinstance(config, OnPolicyConfig),
     }
-    functions = {"train_fn": parts.before_collect, "test_fn": parts.before_test, "save_best_fn": given["save_best_fn"]}
-    in_turn = {name: _in_turn(own, declared.get(name)) for name, own in functions.items()}
-    if config.video_interval is not None and saver is not None:
-        declared["callbacks"] = [*declared.get("callbacks", ()), Filming(config, parts, saver.folder.parent)]
-    trainer: BaseTrainer = parts.trainer(**given | declared | in_turn)
+    given |= parts.declaration.trainer_options(parts, logger) | options
+    own: list[Callback] = [Course(parts)]
+    if saver is not None:
+        own.append(saver)
+        if config.video_interval is not None:
+            own.append(Filming(config, parts, saver.folder.parent))
+    trainer: BaseTrainer = parts.trainer(**given | {"callbacks": [*own, *given.get("callbacks", ())]})
     return trainer
-
-
-def _in_turn(*functions: Callable[..., None] | None) -> Callable[..., None] | None:
-    """Returns a function that calls those which are not None; None if there is none."""
-    called = [function for function in functions if function is not None]
-
-    def call(*arguments: Any) -> None:
-        for function in called:
-            function(*arguments)
-
-    return call if called else None
 
 
 def make_loggers(run_dir: Path, config: RunConfig, declaration: Declaration) -> BaseLogger:

@@ -25,7 +25,7 @@ from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
 from rlfast.trainer._parts import as_dict, check_parts, collect_exact_steps, finite_rewards
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer._progress import Progress
-from rlfast.trainer.callbacks import Callback, check_callbacks
+from rlfast.trainer.callbacks import Callback, Functions, check_callbacks
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils import MovAvg
 from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
@@ -130,7 +130,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. Not for on-policy training.
         :param data_share: the share of ``buffer`` in each batch of off-policy training, in [0, 1]; see
             :class:`~rlfast.data.MixedReplayBuffer`.
-        :param callbacks: objects that are called after collects, updates, tests and checkpoints, in turn.
+        :param callbacks: objects that are called before and after collects and tests, and after updates and
+            checkpoints, in turn, before the functions above.
         :raises TypeError: an argument is of a wrong type.
         :raises ValueError: arguments contradict each other, or one is missing.
         """
@@ -139,6 +140,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         self.logger = LazyLogger() if logger is None else logger
         self._prefetched: PrefetchedBuffer | None = None
         self.callbacks = check_callbacks(callbacks)
+        self._called = (*self.callbacks, Functions())
         self._check()
         self.check_ignored()
         if buffer is not None:
@@ -176,8 +178,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self.test_collector.reset_stat()
             returns = _returns(self._test())
             self.best_reward, self.best_reward_std = returns.mean, returns.std
-        if self.save_best_fn is not None:
-            self.save_best_fn(self.policy)
+        for callback in self._called:
+            callback.on_best(self)
         if self.train_collector is not None and self.start_timesteps and not self.env_step:
             n_step = min(self.start_timesteps, self.max_step or self.start_timesteps)
             with finite_rewards(self.train_collector):
@@ -266,12 +268,12 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     def _save_checkpoint(self) -> Callable[[int, int, int], str] | None:
         """Returns what saves a checkpoint, and calls the callbacks then."""
         save = self.save_checkpoint_fn
-        if save is None or not self.callbacks:
-            return save
+        if save is None:
+            return None
 
         def save_and_call(epoch: int, env_step: int, gradient_step: int) -> str:
             path = save(epoch, env_step, gradient_step)
-            for callback in self.callbacks:
+            for callback in self._called:
                 callback.on_checkpoint(self, path)
             return path
 
@@ -351,7 +353,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         collected, stop = CollectStatsBase(), False
         if self.train_collector is not None:
             collected, stop = self.train_step()
-            for callback in self.callbacks:
+            for callback in self._called:
                 callback.on_step(self, collected)
         try:
             update = None if stop else self.policy_update_fn(collected)
@@ -359,7 +361,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             where = f"at environment step {self.env_step}, after {self.gradient_step} gradient steps"
             raise NonFiniteError(f"{where}: {error}") from error
         if update is not None:
-            for callback in self.callbacks:
+            for callback in self._called:
                 callback.on_update(self, update)
         return collected, update, stop
 
@@ -389,8 +391,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :return: the statistics of the collect, and whether training is to stop.
         """
         assert self.train_collector is not None  # noqa: S101 (checked by the caller)
-        if self.train_fn is not None:
-            self.train_fn(self.epoch, self.env_step)
+        for callback in self._called:
+            callback.before_step(self)
         left = None if self.max_step is None else self.max_step - self.env_step
         with finite_rewards(self.train_collector):
             if left is not None and self.step_per_collect is not None and left < self._steps_of(self.step_per_collect):
@@ -442,8 +444,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         if self.best_reward < returns.mean or (math.isnan(self.best_reward) and not math.isnan(returns.mean)):
             self.best_epoch = self.epoch
             self.best_reward, self.best_reward_std = returns.mean, returns.std
-            if self.save_best_fn is not None:
-                self.save_best_fn(self.policy)
+            for callback in self._called:
+                callback.on_best(self)
 
     def _test(self) -> CollectStats:
         assert self.test_collector is not None  # noqa: S101 (checked by every caller)
@@ -451,16 +453,20 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         self._epoch_test = self.last_test = test_episode(
             self.policy,
             self.test_collector,
-            self.test_fn,
+            self._before_test,
             self.epoch,
             self.episode_per_test,
             self.logger,
             self.env_step,
             self.reward_metric,
         )
-        for callback in self.callbacks:
+        for callback in self._called:
             callback.on_test(self, self._epoch_test)
         return self._epoch_test
+
+    def _before_test(self, *_: object) -> None:
+        for callback in self._called:
+            callback.before_test(self)
 
     # -- updates -----------------------------------------------------------------------------------------------------
 

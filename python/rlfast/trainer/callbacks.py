@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlfast.data.stats import CollectStats
-    from rlfast.policy import BasePolicy, TrainingStats
-
-
-class Training(Protocol):
-    """What callbacks use of a trainer; they get the :class:`~rlfast.trainer.BaseTrainer` itself."""
-
-    policy: BasePolicy
-    epoch: int
-    env_step: int
-    gradient_step: int
-
-    def stop(self) -> None:
-        """Ends training before the next collect."""
+    from rlfast.policy import TrainingStats
+    from rlfast.trainer.base import BaseTrainer
 
 
 class Callback:
@@ -33,33 +22,70 @@ class Callback:
     ...         print(trainer.env_step, stats.returns_stat.mean)
     """
 
-    def on_step(self, trainer: Training, stats: CollectStats) -> None:
+    def before_step(self, trainer: BaseTrainer) -> None:
+        """Is called before each collect, such as for schedules.
+
+        :param trainer: the trainer.
+        """
+
+    def on_step(self, trainer: BaseTrainer, stats: CollectStats) -> None:
         """Is called after each collect.
 
         :param trainer: the trainer.
         :param stats: the statistics of the collect.
         """
 
-    def on_update(self, trainer: Training, stats: TrainingStats) -> None:
+    def on_update(self, trainer: BaseTrainer, stats: TrainingStats) -> None:
         """Is called after the updates that follow a collect; without a ``train_collector``, after each gradient step.
 
         :param trainer: the trainer.
         :param stats: their averaged statistics.
         """
 
-    def on_test(self, trainer: Training, stats: CollectStats) -> None:
+    def before_test(self, trainer: BaseTrainer) -> None:
+        """Is called before each test, when the policy is in evaluation mode.
+
+        :param trainer: the trainer.
+        """
+
+    def on_test(self, trainer: BaseTrainer, stats: CollectStats) -> None:
         """Is called after each test, the first of which is before training.
 
         :param trainer: the trainer.
         :param stats: the statistics of the test.
         """
 
-    def on_checkpoint(self, trainer: Training, path: str) -> None:
+    def on_best(self, trainer: BaseTrainer) -> None:
+        """Is called at the start, after the first test, and after every test with a new best mean return.
+
+        :param trainer: the trainer.
+        """
+
+    def on_checkpoint(self, trainer: BaseTrainer, path: str) -> None:
         """Is called after each call of ``save_checkpoint_fn``.
 
         :param trainer: the trainer.
         :param path: what that returned, the path of the checkpoint.
         """
+
+
+class Functions(Callback):
+    """Calls the functions of a trainer's constructor. It comes after the other callbacks."""
+
+    def before_step(self, trainer: BaseTrainer) -> None:
+        """Calls ``train_fn``."""
+        if trainer.train_fn is not None:
+            trainer.train_fn(trainer.epoch, trainer.env_step)
+
+    def before_test(self, trainer: BaseTrainer) -> None:
+        """Calls ``test_fn``."""
+        if trainer.test_fn is not None:
+            trainer.test_fn(trainer.epoch, trainer.env_step)
+
+    def on_best(self, trainer: BaseTrainer) -> None:
+        """Calls ``save_best_fn``."""
+        if trainer.save_best_fn is not None:
+            trainer.save_best_fn(trainer.policy)
 
 
 def check_callbacks(callbacks: object) -> tuple[Callback, ...]:
