@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -197,7 +198,15 @@ def _trackers(run_dir: Path, config: RunConfig) -> Iterator[BaseLogger]:
     if "wandb" in config.trackers:
         from rlfast.utils.logger.wandb import WandbLogger
 
-        yield WandbLogger(**given)
+        yield WandbLogger(**given, run_id=_wandb_id(run_dir), log_dir=str(run_dir))
+
+
+def _wandb_id(run_dir: Path) -> str:
+    """Returns the id of a run in Weights & Biases, which a file in its folder keeps for when it is resumed."""
+    path = run_dir / "wandb-id.txt"
+    if not path.exists():
+        path.write_text(secrets.token_hex(8))
+    return path.read_text().strip()
 
 
 def train_to_end(trainer: BaseTrainer, saver: CheckpointSaver) -> Interrupt:

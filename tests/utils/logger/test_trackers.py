@@ -9,7 +9,10 @@ import pytest
 
 from machine import PATIENCE
 from rlfast.cli import main
-from rlfast.utils.logger import trackers
+from rlfast.experiment.algorithms import ALGORITHMS
+from rlfast.experiment.declaration import Declaration
+from rlfast.experiment.training import make_loggers
+from rlfast.utils.logger import LazyLogger, trackers
 from rlfast.utils.logger.trackers import MLflowLogger, TrackioLogger
 
 ENTRIES = """
@@ -150,9 +153,11 @@ RUN = """
 import json
 from rlfast.cli import main
 small = ["num-envs=2", "eval-episodes=2", "eval-envs=2", "eval-interval=80", "hidden-sizes=8", "start-steps=20",
-         "batch-size=8", "no-progress", "trackers=mlflow", "env=CartPole-v1"]
+         "batch-size=8", "no-progress", "trackers=TRACKER", "env=CartPole-v1"]
 assert main(["train", "dqn", "--run-dir", "run", "--max-steps", "160", *(f"--{one}" for one in small)]) == 0
 assert main(["train", "--resume", "run", "--max-steps", "240"]) == 0
+"""
+FOUND_IN_MLFLOW = """
 import mlflow
 client = mlflow.MlflowClient()
 (run,) = client.search_runs([client.get_experiment_by_name("rlfast").experiment_id])
@@ -164,11 +169,27 @@ print("FOUND", json.dumps(found))
 
 def test_resumed_run_continues_in_its_tracker(tmp_path):
     store = {"MLFLOW_TRACKING_URI": f"file://{tmp_path / 'store'}", "MLFLOW_ALLOW_FILE_STORE": "true"}
-    steps, env, name, memory = found(RUN, tmp_path, **store)
+    steps, env, name, memory = found(RUN.replace("TRACKER", "mlflow") + FOUND_IN_MLFLOW, tmp_path, **store)
     assert (steps[0], steps[-1]) == (0, 240)
     assert len(steps) >= 3
     assert (env, name) == ("CartPole-v1", "run")
     assert 50 < memory < 20_000  # MiB
+
+
+def test_resumed_run_has_the_same_id_in_wandb(tmp_path, monkeypatch):
+    ids = []
+
+    class Fake(LazyLogger):
+        def __init__(self, run_id, **_):
+            super().__init__()
+            ids.append(run_id)
+
+    monkeypatch.setattr("rlfast.utils.logger.wandb.WandbLogger", Fake)
+    config = ALGORITHMS["dqn"].config(trackers=("wandb",))
+    for name in ("one", "one", "other"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        make_loggers(tmp_path / name, config, Declaration()).close()
+    assert ids[0] == ids[1] != ids[2]
 
 
 def test_unknown_tracker_is_one_line(capsys):
