@@ -1,6 +1,6 @@
 """The pictures of ``docs/gallery.md`` and their rows, from run folders: ``python docs/site/gallery.py RUN_DIR ...``.
 
-Rows of other runs stay as they are. MuJoCo without a display needs ``MUJOCO_GL=osmesa`` or ``egl``.
+Rows of other runs stay as they are. MuJoCo without a display needs ``MUJOCO_GL=egl``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def save(frames: list[np.ndarray], path: Path) -> None:
 def row(run_dir: str) -> str:
     """Plays a run, writes its picture, and returns its row of the table."""
     config = read_config(run_dir)
-    policy = rlfast.load(run_dir, best=True)  # before the simulator: OSMesa's LLVM must not come before Triton's
+    policy = rlfast.load(run_dir, best=True)
     with gym.make(config.env, render_mode="rgb_array", **VIEWS.get(config.env, {}), **config.env_kwargs) as env:
         frames, total = play(policy, env)
     picture = f"pictures/gallery/{config.env.replace('/', '-')}.webp"

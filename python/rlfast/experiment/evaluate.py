@@ -259,5 +259,5 @@ def film(agent: Agent, seed: int, folder: Path) -> None:
         with suppress(OSError):
             folder.rmdir()
         headless = "mujoco" in sys.modules and "MUJOCO_GL" not in os.environ
-        advice = ": without a display, MuJoCo needs the environment variable MUJOCO_GL=egl, or osmesa" * headless
+        advice = ": without a display, MuJoCo needs the environment variable MUJOCO_GL=egl" * headless
         raise ValueError(f"{config.env} cannot be filmed{advice} ({summary(error)})") from error
