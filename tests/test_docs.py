@@ -234,6 +234,35 @@ def test_results_have_a_table_of_tasks_and_algorithms(tmp_path: Path) -> None:
     assert not (tmp_path / results.PICTURE).exists()
 
 
+def test_the_table_of_robust_presets_is_what_its_file_says() -> None:
+    robust = site("robust")
+    page, runs = (ROOT / "docs" / "results.md").read_text(), robust.read()
+    assert len(runs) >= 100
+    assert {run.seed for run in runs} == {*robust.SEEDS}
+    assert robust.section(runs) in page
+
+
+def test_runs_that_miss_their_thresholds_are_listed(tmp_path: Path) -> None:
+    from rlfast.experiment import ALGORITHMS
+    from rlfast.experiment.report.curves import RunCurve
+
+    robust = site("robust")
+    facts = {"source": tmp_path, "beyond": (), "versions": {}, "processor": "", "seconds": 1.0}
+    preset = ALGORITHMS["dqn"].preset("CartPole-v1")
+    kept = [(10, True, 480.0), (11, True, 120.0), (12, False, 480.0), (3, True, 480.0)]  # seed, whether ended, last
+    runs = []
+    for seed, ended, last in kept:
+        config, mean = replace(preset, seed=seed), (9.0, last)
+        runs.append(robust.run_of(RunCurve(config=config, steps=(0, 100), mean=mean, std=mean, ended=ended, **facts)))
+    assert [run is not None for run in runs] == [True, True, False, False]
+    robust.write(runs[:2], tmp_path / "kept.csv")
+    assert robust.read(tmp_path / "kept.csv") == runs[:2]
+    text = robust.section(runs[:2])
+    assert text.startswith("1 of 2 runs of 1 presets reach")
+    assert "| CartPole-v1 | `dqn` | 475 | 1 of 2 | 100 (100 to 100) |\n" in text
+    assert text.endswith("- `dqn`, CartPole-v1, seed 11: 0:9 100:120\n")
+
+
 def test_llms_txt_names_pages_that_exist() -> None:
     text = (ROOT / "docs" / "llms.txt").read_text()
     pages = re.findall(r"\]\(([^)]*)\.html\)", text)

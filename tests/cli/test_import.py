@@ -187,15 +187,65 @@ def test_other_agents_are_refused(agent, env, error, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_pictures_are_refused(tmp_path, capsys):
-    space = gym.spaces.Box(0, 255, (3, 64, 64), np.uint8)
+class Pictures(gym.Env):
+    observation_space, action_space = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8), gym.spaces.Discrete(6)
 
-    class Pictures(gym.Env):
-        observation_space, action_space = space, gym.spaces.Discrete(2)
 
-    sb3.DQN("CnnPolicy", Pictures(), buffer_size=10).save(tmp_path / "model.zip")
-    assert imported(tmp_path, "CartPole-v1") == 2
-    assert "it has q_net.features_extractor.cnn.0.weight, and agents with MlpPolicy" in capsys.readouterr().err
+OF_PICTURES = {
+    "DQN": (sb3.DQN, {}, (512,), None),
+    "DQN, a smaller extractor": (sb3.DQN, {"features_extractor_kwargs": {"features_dim": 96}}, (96,), None),
+    "DQN, another layer": (sb3.DQN, {"net_arch": [24]}, (512, 24), None),
+    "PPO": (sb3.PPO, {}, (512,), True),
+    "PPO, separate": (sb3.PPO, {"share_features_extractor": False}, (512,), False),
+    "A2C": (sb3.A2C, {}, (512,), True),
+}
+
+
+@pytest.mark.parametrize(("kind", "policy_kwargs", "sizes", "is_shared"), OF_PICTURES.values(), ids=OF_PICTURES)
+def test_agents_of_pictures_act_alike(kind, policy_kwargs, sizes, is_shared, tmp_path):
+    torch.manual_seed(3)
+    rng = np.random.default_rng(0)
+    pictures = np.stack([rng.integers(0, rng.integers(2, 256), (4, 84, 84), np.uint8) for _ in range(20)])
+    more = {"buffer_size": 10} if kind is sb3.DQN else {}
+    model = kind("CnnPolicy", Pictures(), policy_kwargs=policy_kwargs, **more)
+    net = model.policy
+    head = net.q_net.q_net[-1] if kind is sb3.DQN else net.action_net
+    with torch.no_grad():
+        head.weight.normal_()
+        obs = torch.as_tensor(pictures)
+        scores = net.q_net(obs) if kind is sb3.DQN else net.get_distribution(obs).distribution.logits
+        head.bias.sub_(scores.mean(0))  # else all pictures have the same best action
+    model.save(tmp_path / "model.zip")
+    assert imported(tmp_path, "ALE/Pong-v5") == 0
+    policy = rlfast.load(tmp_path / "run")
+    wanted, _ = model.predict(pictures, deterministic=True)
+    assert [policy.compute_action(one) for one in pictures] == [*wanted]
+    assert len({*wanted}) > 1
+    config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (tuple(config["hidden_sizes"]), config.get("shared_features")) == (sizes, is_shared)
+    if kind is not sb3.DQN:
+        with torch.no_grad():
+            values = model.policy.predict_values(torch.as_tensor(pictures))
+            assert torch.allclose(policy.critic(pictures), values, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy_kwargs", "error"),
+    [
+        (sb3.PPO, {"net_arch": [8]}, "its extractor of pictures has ReLU and its layers tanh"),
+        (sb3.TD3, {}, "it has actor.features_extractor.cnn.0.weight, which agents with MlpPolicy"),
+    ],
+)
+def test_other_agents_of_pictures_are_refused(kind, policy_kwargs, error, tmp_path, capsys):
+    env = Pictures()
+    if kind is sb3.TD3:
+        env.action_space = gym.spaces.Box(-2, 2, (1,))
+    more = {"buffer_size": 10} if kind is sb3.TD3 else {}
+    kind("CnnPolicy", env, policy_kwargs=policy_kwargs, **more).save(tmp_path / "model.zip")
+    assert imported(tmp_path, "Pendulum-v1" if more else "ALE/Pong-v5") == 2
+    shown = capsys.readouterr().err
+    assert error in shown
+    assert shown.count("\n") == 1
 
 
 def test_folders_are_not_overwritten(tmp_path, capsys):

@@ -45,17 +45,19 @@ _TWO_CRITICS: Final[dict[str, tuple[str, ...]]] = {
     "critic2_old": ("critic_target.qf1",),
 }
 _SEPARATE: Final[dict[str, tuple[str, ...]]] = {
-    "actor": ("mlp_extractor.policy_net", "action_net"),
-    "critic": ("mlp_extractor.value_net", "value_net"),
+    "actor": ("pi_features_extractor", "mlp_extractor.policy_net", "action_net"),
+    "critic": ("vf_features_extractor", "mlp_extractor.value_net", "value_net"),
 }
 _LAYERS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "ppo": _SEPARATE,
     "a2c": _SEPARATE,
-    "dqn": {"model": ("q_net.q_net",), "model_old": ("q_net_target.q_net",)},
+    "dqn": {"model": ("q_net",), "model_old": ("q_net_target",)},
     "sac": {"actor": ("actor.latent_pi", "actor.mu", "actor.log_std"), **_TWO_CRITICS},
     "td3": {"actor": ("actor.mu",), "actor_old": ("actor_target.mu",), **_TWO_CRITICS},
 }
-"""For each algorithm and each of our networks, the layers of theirs, in order."""
+"""For each algorithm and each of our networks, the layers of theirs, in order. The extractor of vectors has none."""
+_UNUSED: Final = ("log_std", "features_extractor.")
+"""What actors and critics of PPO and A2C have beside their layers: the deviations, and an extractor again."""
 
 
 class _Unfit(Exception):
@@ -71,21 +73,51 @@ class _Agent:
     gamma: float
     weights: dict[str, Tensor]
 
-    def layers(self, prefixes: tuple[str, ...]) -> list[Tensor]:
-        """Returns weights and biases of layers, in order."""
-        return [one for prefix in prefixes for name, one in self.weights.items() if name.startswith(prefix + ".")]
+    @property
+    def networks(self) -> dict[str, tuple[str, ...]]:
+        """The layers of each of our networks, the one that acts first."""
+        return _LAYERS[self.algorithm]
+
+    def layers(self, network: str, *, ndim: int | None = None) -> list[Tensor]:
+        """Returns weights and biases of a network of ours, in order.
+
+        :param network: its name.
+        :param ndim: 2 for the weights of linear layers, 4 for those of convolutions. Default: all.
+        """
+        names = [name for prefix in self.networks[network] for name in self.weights if name.startswith(prefix + ".")]
+        return [one for one in map(self.weights.__getitem__, names) if ndim in (None, one.ndim)]
 
     def sizes(self, network: str) -> tuple[int, ...]:
         """Returns the sizes of the hidden layers of one of our networks."""
-        first = _LAYERS[self.algorithm][network]
-        outputs = [one.shape[0] for one in self.layers(first) if one.ndim == 2]
-        heads = len(first) - 1 if len(first) > 1 else 1
+        outputs = [len(one) for one in self.layers(network, ndim=2)]
+        heads = 2 if (self.algorithm, network) == ("sac", "actor") else 1
         return tuple(outputs[: len(outputs) - heads])
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings of our networks.
+
+        :raises ValueError: if we have no such networks.
+        """
+        acting, *others = self.networks
+        settings: dict[str, Any] = {"hidden_sizes": self.sizes(acting), "activation": self.activation}
+        convolutions = self.layers(acting, ndim=4)
+        if self.algorithm in ("sac", "td3") and self.sizes("critic") != settings["hidden_sizes"]:
+            settings["critic_hidden_sizes"] = self.sizes("critic")
+        if not convolutions:
+            return settings
+        if len(settings["hidden_sizes"]) > 1 and self.activation != "relu":  # the extractor's own is ReLU
+            raise ValueError(f"its extractor of pictures has ReLU and its layers {self.activation}, and ours have one")
+        settings |= {"channels": tuple(map(len, convolutions)), "activation": "relu"}
+        if "critic" in others:
+            both = zip(convolutions, self.layers("critic", ndim=4), strict=True)
+            settings["shared_features"] = all(torch.equal(one, other) for one, other in both)
+        return settings
 
 
 def import_agent(path: Path, env: str, run_dir: Path | None = None) -> Path:
     """Makes a run of an agent that ``model.save(path)`` of Stable-Baselines3 has written: of PPO, A2C, DQN, SAC or TD3
-    with ``MlpPolicy``. :func:`rlfast.load` and ``rlfast eval`` open it; it has no training to resume.
+    with ``MlpPolicy``, or of PPO, A2C or DQN with ``CnnPolicy``. :func:`rlfast.load` and ``rlfast eval`` open it; it
+    has no training to resume.
 
     Actions equal those of ``model.predict``. Its statistics of ``VecNormalize`` are in another file, which is a pickle
     and not read.
@@ -99,11 +131,8 @@ def import_agent(path: Path, env: str, run_dir: Path | None = None) -> Path:
     """
     agent = _read(path)
     algorithm = find(agent.algorithm)
-    given: dict[str, Any] = {"env": env, "hidden_sizes": agent.sizes("model" if agent.algorithm == "dqn" else "actor")}
-    given |= {"activation": agent.activation, "gamma": agent.gamma, "run_dir": run_dir}
-    if agent.algorithm in ("sac", "td3") and agent.sizes("critic") != given["hidden_sizes"]:
-        given["critic_hidden_sizes"] = agent.sizes("critic")
-    config = algorithm.config(**given)
+    settings: dict[str, Any] = {"env": env, "gamma": agent.gamma, "run_dir": run_dir, **agent.settings()}
+    config = algorithm.config(**settings)
     parts = build(minimal_config(replace(config, num_envs=1, eval_envs=1)))
     parts.close()
     _fill(parts.policy, agent, config)
@@ -173,15 +202,14 @@ def _fill(policy: BasePolicy, agent: _Agent, config: RunConfig) -> None:
 
     :raises ValueError: if it has other layers.
     """
-    layers = _LAYERS[agent.algorithm]
-    known = tuple(f"{prefix}." for prefixes in layers.values() for prefix in prefixes)
-    known += ("log_std",) if agent.algorithm in ("ppo", "a2c") else ()
+    known = tuple(f"{prefix}." for prefixes in agent.networks.values() for prefix in prefixes)
+    known += _UNUSED if agent.algorithm in ("ppo", "a2c") else ()
     if unknown := [name for name in agent.weights if not name.startswith(known)]:
-        raise ValueError(f"it has {unknown[0]}, and agents with MlpPolicy and vectors as observations are read")
-    for name, prefixes in layers.items():
+        raise ValueError(f"it has {unknown[0]}, which agents with MlpPolicy and vectors as observations have not")
+    for name in agent.networks:
         module: nn.Module = getattr(policy, name)
         own = [one for key, one in module.state_dict(keep_vars=True).items() if not key.endswith("sigma_param")]
-        theirs = agent.layers(prefixes)
+        theirs = agent.layers(name)
         if [one.shape for one in own] != [one.shape for one in theirs]:
             if name == "critic" and agent.algorithm in ("ppo", "a2c"):
                 what = (
