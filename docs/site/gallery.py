@@ -14,6 +14,7 @@ from PIL import Image
 
 import rlfast
 from rlfast.experiment.algorithms import algorithm_of
+from rlfast.experiment.checkpoint import read_counters
 from rlfast.experiment.report.curves import command_of
 from rlfast.experiment.run_dir import read_config
 from rlfast.policy import BasePolicy
@@ -56,7 +57,8 @@ def row(run_dir: str) -> str:
         frames, total = play(policy, env)
     picture = f"pictures/gallery/{config.env.replace('/', '-')}.webp"
     save(frames, DOCS / picture)
-    about = f"{algorithm_of(config).title}, {config.max_steps:,} steps or fewer<br>return {total:,.0f}"
+    steps = read_counters(Path(run_dir, "best"))["env_step"]
+    about = f"{algorithm_of(config).title}, {steps:,} steps<br>return {total:,.0f}"
     return f"| ![{config.env}]({picture}) | **{config.env}**<br>{about}<br>`{command_of(config)}` |"
 
 

@@ -101,6 +101,14 @@ def test_critic_of_other_sizes_is_left_out(tmp_path, capsys):
     assert rlfast.load(tmp_path / "run").compute_action(obs) == model.predict(obs, deterministic=True)[0]
 
 
+def test_shared_agents_are_called_imported(tmp_path):
+    saved(tmp_path, sb3.DQN, "CartPole-v1", {})
+    assert imported(tmp_path, "CartPole-v1") == 0
+    assert main(["share", str(tmp_path / "run"), "--episodes", "1", "--no-video", "--out", str(tmp_path / "out")]) == 0
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "This is a policy that was trained elsewhere, and imported by rlfast (rlfast " in card
+
+
 def changed(path, **files):
     """Replaces files of a ZIP file, or removes them (None)."""
     with zipfile.ZipFile(path) as archive:

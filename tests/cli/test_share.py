@@ -1,4 +1,5 @@
 import json
+import shutil
 import sys
 
 import gymnasium as gym
@@ -79,6 +80,16 @@ def test_card_has_the_metadata_of_the_hub(run, tmp_path):
         + (result.metric_value.split(" +/- ")[1])
     )
     assert "| `normalize_obs` | `True` |" in card.text
+    assert "This is a policy that rlfast trained for 200 environment steps, with seed 0 (rlfast " in card.text
+
+
+def test_card_has_the_steps_of_a_run_that_stopped_early(run, tmp_path):
+    stopped = shutil.copytree(run, tmp_path / "run")
+    config = json.loads((stopped / "config.json").read_text())
+    config["config"]["max_steps"] = 100_000
+    (stopped / "config.json").write_text(json.dumps(config))
+    assert share(stopped, "--out", str(tmp_path / "out")) == 0
+    assert "trained for 200 environment steps" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_pushed_run_is_played_from_the_hub(run, hub, tmp_path, capsys):

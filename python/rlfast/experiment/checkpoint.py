@@ -251,6 +251,18 @@ def load_wrappers(folder: Path | str) -> list[dict[str, Any]]:
     return states
 
 
+def read_counters(folder: Path | str) -> dict[str, int]:
+    """Returns how long the policy of a checkpoint was trained.
+
+    :param folder: the folder of the checkpoint.
+    :return: ``epoch``, ``env_step`` and ``gradient_step``, all 0 for a policy that was not trained here.
+    :raises FileNotFoundError: if there is no checkpoint.
+    :raises ValueError: if it is damaged.
+    """
+    _, head = _open(folder)
+    return {name: head[name] for name in _COUNTERS}
+
+
 def read_test(folder: Path | str) -> dict[str, Any] | None:
     """Returns what a folder of :func:`save_policy` says of the test for which the policy was kept.
 

@@ -13,7 +13,7 @@ import gymnasium as gym
 
 from rlfast import __version__
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.checkpoint import copy_policy
+from rlfast.experiment.checkpoint import copy_policy, read_counters
 from rlfast.experiment.config.outside import IN_MEMORY
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config, replace_file
@@ -67,7 +67,9 @@ def share(
     shared = _without_paths(config)
     replace_file(folder / "config.json", _json(content | {"config": json.loads(shared.to_json())}))
     replace_file(folder / RESULTS, _json(results(stats, config, best=best)))
-    replace_file(folder / CARD, card(shared, stats, name or folder.name, film=(folder / FILM).exists()).encode())
+    origin = _origin(read_counters(folder / CHECKPOINT), config)
+    shown = card(shared, stats, name or folder.name, origin, film=(folder / FILM).exists())
+    replace_file(folder / CARD, shown.encode())
     return stats, why
 
 
@@ -95,6 +97,15 @@ def _json(content: object) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
+def _origin(counters: dict[str, int], config: RunConfig) -> str:
+    """Returns how the policy came about, for the card."""
+    env_step, gradient_step = counters["env_step"], counters["gradient_step"]
+    if not env_step and not gradient_step:
+        return "a policy that was trained elsewhere, and imported by rlfast"
+    steps = f"{env_step:,} environment steps" if env_step else f"{gradient_step:,} gradient steps on data"
+    return f"a policy that rlfast trained for {steps}, with seed {config.seed}"
+
+
 def results(stats: CollectStats, config: RunConfig, *, best: bool) -> dict[str, Any]:
     """Returns what ``results.json`` says of an evaluation.
 
@@ -118,12 +129,13 @@ def results(stats: CollectStats, config: RunConfig, *, best: bool) -> dict[str, 
     }
 
 
-def card(config: RunConfig, stats: CollectStats, name: str, *, film: bool) -> str:
+def card(config: RunConfig, stats: CollectStats, name: str, origin: str, *, film: bool) -> str:
     """Returns a model card in the hub's format.
 
     :param config: the settings of the run.
     :param stats: the statistics of its evaluation.
     :param name: the name of the model.
+    :param origin: what it is, such as "a policy that ...".
     :param film: whether there is a film.
     """
     algorithm = algorithm_of(config)
@@ -160,7 +172,7 @@ model-index:
 
 # {algorithm.title} on {config.env}
 
-A policy trained with rlfast {__version__} for {config.steps:,} steps, seed {config.seed}.
+This is {origin} (rlfast {__version__}).
 {len(stats.returns)} episodes without exploration returned {value}; `{RESULTS}` lists them.
 {f"`{FILM}` shows one more." if film else ""}
 
