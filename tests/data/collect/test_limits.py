@@ -1,7 +1,17 @@
+from warnings import catch_warnings, simplefilter
+
+import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
+import rlfast
+from rlfast.data import Collector
+from rlfast.data.collect import limits
 from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, StepLimit
+from rlfast.env import DummyVectorEnv
+from rlfast.policy import DQNPolicy
+from rlfast.utils.net.common import Net
 
 
 def ids(*values: int) -> np.ndarray:
@@ -51,3 +61,36 @@ def test_a_limit_goes_on_from_what_a_collect_in_rust_has_left():
     quotas.advance(1, ids(1))
     quotas.advance(1, ids(1))
     assert quotas.reached
+
+
+def endless(kind, last):
+    """A collector whose policy pushes the car to the left, which ends an episode after ``last`` steps only."""
+    if kind == "native":
+        envs = rlfast.make_vec("MountainCar-v0", 2, max_episode_steps=last)
+    else:
+        envs = DummyVectorEnv([lambda: gym.make("MountainCar-v0", max_episode_steps=last) for _ in range(2)])
+    net = Net(2, 3)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.zero_()
+        [*net.parameters()][-1][0] = 1.0
+    policy = DQNPolicy(model=net, optim=torch.optim.Adam(net.parameters()), action_space=gym.spaces.Discrete(3))
+    return Collector(policy, envs)
+
+
+@pytest.mark.parametrize("call", ["evaluate", "collect"])
+def test_a_wait_for_the_end_of_an_episode_warns_once(call, monkeypatch):
+    monkeypatch.setattr(limits, "PATIENCE", 300)
+    for last, warnings in ((300, 0), (700, 1)):
+        collector = endless("python", last)
+        with catch_warnings(record=True) as caught:
+            simplefilter("always")
+            stats = collector.evaluate(4) if call == "evaluate" else collector.collect(n_episode=4)
+        assert [*stats.lens] == [last] * 4
+        assert len(caught) == warnings
+    assert "--env-kwargs max_episode_steps=N" in str(caught[0].message)
+
+
+def test_a_wait_in_rust_warns():
+    with pytest.raises(UserWarning, match="no episode has ended in 50,000 steps of each environment"):
+        endless("native", 100_000_000).evaluate(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,6 +14,9 @@ from numpy.typing import NDArray
 from rlfast.data.stats import CollectStats
 
 Ids = NDArray[np.int64]
+
+PATIENCE = 50_000
+"""Vector steps without the end of an episode after which a limit of episodes warns."""
 
 
 class Limit(ABC):
@@ -89,7 +94,32 @@ class StepLimit(Limit):
             self.ready = self._all[: self._left]
 
 
-class EpisodeLimit(Limit):
+class _Episodes(Limit):
+    """A limit of episodes, which warns if none ends."""
+
+    def __init__(self, ready: Ids, left: Any) -> None:
+        super().__init__(ready, left)
+        self._waited: float = 0  # vector steps since an episode ended; minus infinity after the warning
+
+    def resume(self, ready: Ids, left: Any, steps: int) -> None:
+        """Record what is left, and wait for the next end."""
+        some_ended = bool(np.any(left != self._left))
+        self._wait(steps // max(1, len(ready)), some_ended=some_ended)
+        super().resume(ready, left, steps)
+
+    def _wait(self, steps: float, *, some_ended: bool) -> None:
+        self._waited = min(self._waited, 0) if some_ended else self._waited + steps
+        if self._waited >= PATIENCE:
+            self._waited = -math.inf
+            warnings.warn(
+                f"no episode has ended in {PATIENCE:,} steps of each environment, and the collect waits for one. If "
+                "the environment has no time limit, a policy may never end it: gymnasium.make(..., "
+                "max_episode_steps=N) gives it one; for runs, --env-kwargs max_episode_steps=N",
+                stacklevel=2,
+            )
+
+
+class EpisodeLimit(_Episodes):
     """Ends a collect after a number of episodes, counted in the order in which they end.
 
     When an episode ends and fewer episodes are missing than environments are running, its environment is not stepped
@@ -107,13 +137,14 @@ class EpisodeLimit(Limit):
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Count episodes, and stop environments among ``ended`` if more are running than episodes are missing."""
+        self._wait(1, some_ended=len(ended) > 0)
         self._left -= len(ended)
         surplus = len(self.ready) - self._left
         if surplus > 0:
             self.ready = np.setdiff1d(self.ready, ended[:surplus], assume_unique=True)
 
 
-class EpisodeQuotas(Limit):
+class EpisodeQuotas(_Episodes):
     """Ends a collect when each environment has played a fixed number of episodes.
 
     The length of an episode has no influence on how many episodes its environment plays, so the mean return is
@@ -137,6 +168,7 @@ class EpisodeQuotas(Limit):
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Count episodes, and stop those environments among ``ended`` that have played all of theirs."""
+        self._wait(1, some_ended=len(ended) > 0)
         self._left[ended] -= 1
         self.ready = self.ready[self._left[self.ready] > 0]
 
