@@ -38,6 +38,7 @@ class Config(EntropyConfig):
 PRESETS: Presets = {
     "CartPole-v1": {
         "stop_return": 475.0,
+        "max_steps": 200_000,
         "num_envs": 8,
         "collect_steps": 64,
         "updates_per_step": 0.125,

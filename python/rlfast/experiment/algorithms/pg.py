@@ -30,7 +30,7 @@ class Config(PolicyGradientConfig):
 
 
 PRESETS: Presets = {
-    "CartPole-v1": {"stop_return": 475.0, "eval_interval": 8_192, "learning_rate": 5e-3, "max_steps": 300_000}
+    "CartPole-v1": {"stop_return": 475.0, "eval_interval": 8_192, "learning_rate": 2e-3, "max_steps": 300_000}
 }
 
 SEARCH: search.Search = search.ranges(

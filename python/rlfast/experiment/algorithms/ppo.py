@@ -107,6 +107,18 @@ PRESETS: Presets = {
     },
     "InvertedPendulum-v5": {"stop_return": 950.0, "learning_rate": 1e-3, "log_std": -0.5},
     **dict.fromkeys(presets.ROBOTS, CLEANRL),
+    "Ant-v5": {  # Tianshou's numbers. Contact forces, which Ant-v4 did not show either, keep it from learning to walk
+        **CLEANRL,
+        "env_kwargs": {"include_cfrc_ext_in_observation": False},
+        "num_envs": 64,
+        "normalize_reward": False,
+        "reward_normalization": True,
+        "advantage_normalization": False,
+        "recompute_advantage": True,
+        "vf_coef": 0.25,
+        "log_std": -0.5,
+        "adam_eps": 1e-8,
+    },
     "HalfCheetah-v5": {  # the numbers that RL Baselines3 Zoo tuned, with tanh in place of ReLU
         **MUJOCO,
         "eval_interval": 50_000,
