@@ -107,6 +107,8 @@ class BasePolicy(nn.Module, ABC):
         "_maps_by_space": Shortcut(("map_action", "map_action_inverse"), "_maps_itself"),
     }
     """What a class does quicker, as long as it does not override certain methods; see :mod:`.shortcuts`."""
+    acting_facts: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes on which :meth:`native_chooser` depends, besides the networks."""
     _refused_options: ClassVar[frozenset[str]] = frozenset()  # arguments of base classes that the algorithm lacks
     _learns_by_own_methods: ClassVar[bool] = True
     _maps_by_space: ClassVar[bool] = True

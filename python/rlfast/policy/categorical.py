@@ -15,7 +15,7 @@ from rlfast.policy.components.action_masks import action_mask, legal_logits
 from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.shortcuts import instead_of_forward
-from rlfast.policy.native.choosers import Chooser, ClockChooser
+from rlfast.policy.native.choosers import DRAWING_FACTS, Chooser, ClockChooser
 from rlfast.policy.replay import ReplayLearner, ReplayOptions
 
 
@@ -32,6 +32,7 @@ class CategoricalLearner(ReplayLearner):
     :raises ValueError: for another kind of action space.
     """
 
+    acting_facts = DRAWING_FACTS
     counts_from_zero = True
 
     def __init__(

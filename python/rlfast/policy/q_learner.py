@@ -87,6 +87,7 @@ class QLearner(ReplayLearner):
     counts_from_zero = True
     takes: ClassVar[tuple[type[gym.Space[Any]], ...]] = (Discrete,)
     """Action spaces that are taken."""
+    acting_facts: ClassVar[tuple[str, ...]] = ("max_action_num",)
     shortcuts: ClassVar[Shortcuts] = {
         "_make_chooser": Shortcut(("compute_q_value",), "_no_chooser"),
     }
@@ -262,7 +263,7 @@ class QLearner(ReplayLearner):
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
     def _make_chooser(self, form: Form) -> Chooser:
-        return self.for_all_actions(Chooser(self, form, ("max_action_num",)))
+        return self.for_all_actions(Chooser(self, form))
 
     def for_all_actions(self, chooser: Chooser) -> Chooser:
         """Return a chooser that has a number for each action.

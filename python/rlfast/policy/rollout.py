@@ -27,7 +27,7 @@ from rlfast.policy.components.minibatches import check_passes, minibatches_of, s
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.returns import check_indices
 from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, instead_of_forward
-from rlfast.policy.native.choosers import Chooser, ClockChooser
+from rlfast.policy.native.choosers import DRAWING_FACTS, Chooser, ClockChooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.policy.native.described import Described, described_groups
 from rlfast.utils import RunningMeanStd
@@ -140,6 +140,7 @@ class RolloutLearner(BasePolicy):
     are computed if they are among it."""
     has_critic: ClassVar[bool] = True
     """Whether there is a critic."""
+    acting_facts: ClassVar[tuple[str, ...]] = (*DRAWING_FACTS, "dist_fn")
     shortcuts: ClassVar[Shortcuts] = {
         "_make_chooser": Shortcut(("_dist",), "_no_chooser"),
         "described": Shortcut(("_dist", "__call__", "forward"), "_no_chooser"),

@@ -17,7 +17,7 @@ from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.components.temperature import Alpha, AutoAlpha, OfTemperature, make_alpha
-from rlfast.policy.native.choosers import Chooser
+from rlfast.policy.native.choosers import DRAWING_FACTS, Chooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.utils.net.continuous import StateDependentNoise, state_dependent_noise
 from rlfast.utils.tree import EXPLORATION
@@ -65,6 +65,7 @@ class SoftLearner(ActorCriticLearner):
     :param options: of :class:`~rlfast.policy.actor_critic.ActorCriticLearner`.
     """
 
+    acting_facts = DRAWING_FACTS
     alpha: Any = OfTemperature("number")
     is_auto_alpha: Any = OfTemperature("is_learned")
     log_alpha: Any = OfTemperature("log_alpha")

@@ -209,6 +209,100 @@ def dqn_of(seed: int) -> DQNPolicy:
     return DQNPolicy(model=Net(4, 3, [16]), optim=None, action_space=SPACE)
 
 
+class Sines(nn.Module):
+    """A network with an operation that the engine does not have, unless ``plain`` is set."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.plain, self.calls = nn.Linear(4, 3), False, 0
+
+    def forward(self, obs, state=None, info=None):
+        self.calls += 1
+        return self.layer(torch.as_tensor(obs) if self.plain else torch.as_tensor(obs).sin()), state
+
+
+def refused(make=lambda: DQNPolicy(model=Sines(), optim=None, action_space=SPACE)):
+    """Return a policy that torch must compute, after the first refusal."""
+    policy = make()
+    with pytest.raises(NotNativeError):
+        policy.native_chooser((4,))
+    return policy
+
+
+def test_a_refusal_is_kept():
+    policy = refused()
+    calls = policy.model.calls
+    policy(Batch(obs=observations(2), info={}))
+    for _ in range(3):
+        with pytest.raises(NotNativeError, match="sin"):
+            policy.native_chooser((4,))
+    assert policy.model.calls == calls + 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda policy: setattr(policy.model, "layer", nn.Linear(4, 3)),
+        lambda policy: setattr(policy.model.layer.weight, "data", torch.zeros(3, 4)),
+        lambda policy: setattr(policy, "model", Sines()),
+        lambda policy: policy.eval(),
+    ],
+    ids=["layer", "data", "model", "mode"],
+)
+def test_a_refusal_ends_where_a_chooser_would(change):
+    policy = refused()
+    change(policy)
+    policy.model.plain = True  # which alone is not noticed
+    assert policy.native_chooser((4,))
+
+
+@pytest.mark.parametrize(
+    ("change", "undo"),
+    [
+        (lambda policy: policy.double(), lambda policy, _: policy.float()),
+        (lambda policy: policy.model.register_forward_hook(hook), lambda _, handle: handle.remove()),
+        (lambda policy: policy.register_forward_pre_hook(hook), lambda _, handle: handle.remove()),
+        (lambda policy: setattr(policy, "max_action_num", 2), lambda policy, _: setattr(policy, "max_action_num", 3)),
+    ],
+    ids=["double", "hook", "hook of the policy", "actions"],
+)
+def test_a_policy_acts_in_rust_when_the_cause_of_a_refusal_is_gone(change, undo):
+    policy = dqn()
+    made = change(policy)
+    refused(lambda: policy)
+    undo(policy, made)
+    assert policy.native_chooser((4,))
+
+
+def test_a_policy_acts_in_rust_after_autocast():
+    policy = dqn()
+    with torch.autocast("cpu"):
+        refused(lambda: policy)
+    assert policy.native_chooser((4,))
+
+
+def test_a_seed_and_a_distribution_end_a_refusal():
+    policy = pg()
+    policy.seed(1)
+    refused(lambda: policy)
+    policy._torch_rng = None
+    assert policy.native_chooser((4,))
+    policy.dist_fn = torch.distributions.Bernoulli
+    refused(lambda: policy)
+    policy.dist_fn = torch.distributions.Categorical
+    assert policy.native_chooser((4,))
+
+
+def test_a_refusal_is_kept_beside_tensors_without_memory():
+    policy = dqn()
+    policy.model.table = nn.Parameter(torch.zeros(3, 3).to_sparse())
+    handle = policy.register_forward_hook(hook)
+    for _ in range(2):
+        refused(lambda: policy)
+    handle.remove()
+    assert policy.native_chooser((4,))
+
+
 def test_a_policy_that_acts_in_rust_is_saved_and_copied_as_before():
     policy = dqn()
     before = [*vars(policy)], [*policy.state_dict()["_extra_state"]["values"]]
@@ -455,7 +549,7 @@ def test_bytes_and_floats_are_different_observations():
     chooser = policy.native_chooser(pixels(16, 16, 3))
     assert chooser.choose(image.astype(np.float32)) is None
     assert policy.native_chooser((16, 16, 3)).choose(image) is None
-    assert not chooser.is_current(policy, Form.given((16, 16, 3)))
+    assert not chooser.basis.is_current(policy, Form.given((16, 16, 3)))
 
 
 def test_a_dict_of_another_form_is_left_to_the_policy():

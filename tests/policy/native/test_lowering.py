@@ -7,6 +7,7 @@ import re
 import warnings
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -17,7 +18,8 @@ from torch import nn
 from policy.native.networks import REMEMBERING, TAKEN, TORCH, Own, User, pixels
 from rlfast._core import Network
 from rlfast.data.forms import Form
-from rlfast.policy.native.lowering import Lowered, leaves_of, lowered_network
+from rlfast.policy import DQNPolicy
+from rlfast.policy.native.lowering import Lowered, leaves_of
 from rlfast.policy.native.tracing import Example, called
 from rlfast.utils.net import discrete
 from rlfast.utils.net.common import Net
@@ -317,25 +319,6 @@ def test_tracing_leaves_random_streams_as_they_are():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_refusal_is_remembered_until_a_module_changes():
-    calls = []
-
-    class Wide(User):
-        def forward(self, obs, state=None, info=None):
-            calls.append(1)
-            return super().forward(torch.sin(obs), state)
-
-    module = Wide(nn.Linear(4, 2))
-    for _ in range(3):
-        with pytest.raises(NotNativeError, match="sin"):
-            lowered_network(module, (4,))
-    assert len(calls) == 1
-    module.model.append(nn.ReLU())
-    with pytest.raises(NotNativeError, match="sin"):
-        lowered_network(module, (4,))
-    assert len(calls) == 2
-
-
 def test_new_noise_is_seen_at_once():
     torch.manual_seed(0)
     model, obs = Net(4, 3, [16], linear_layer=discrete.NoisyLinear), np.ones((2, 4), np.float32)
@@ -392,10 +375,11 @@ def test_the_guide_shows_which_networks_act_in_rust():
 
 def test_a_refusal_is_logged_once(caplog):
     module = User(nn.Linear(4, 8), nn.Softsign())
+    policy = DQNPolicy(model=module, optim=None, action_space=gym.spaces.Discrete(8))
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             with pytest.raises(NotNativeError):
-                lowered_network(module, (4,))
+                policy.native_chooser((4,))
     assert [record.getMessage() for record in caplog.records] == [
         "User acts by torch: the network calls torch.nn.functional.softsign, which is not among the known operations"
     ]

@@ -16,7 +16,7 @@ from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.critics import critic_step, q_values, twin_critics
-from rlfast.policy.native.choosers import Chooser
+from rlfast.policy.native.choosers import DRAWING_FACTS, Chooser
 from rlfast.policy.native.continuous import NormalChooser
 from rlfast.policy.replay import Losses, Sample
 from rlfast.utils.arguments.validation import PositiveFloat, UnitFloat, validate_arguments
@@ -64,6 +64,7 @@ class IQLPolicy(ActorCriticLearner):
         is not given.
     """
 
+    acting_facts = DRAWING_FACTS
     stats_class = IQLTrainingStats
     learns_from_returns = False  # targets are made after the step of the value
 

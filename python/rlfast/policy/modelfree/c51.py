@@ -91,9 +91,7 @@ class C51Policy(QLearner):
         return legal_values((logits * self.support).sum(dim=2), mask)
 
     def _make_chooser(self, form: Form) -> Chooser:
-        return self.for_all_actions(
-            ExpectationChooser(self, form, ("max_action_num",), atoms=len(self.support), values="support")
-        )
+        return self.for_all_actions(ExpectationChooser(self, form, atoms=len(self.support), values="support"))
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the probabilities of the returns after the last reward, ``[B, N]``."""

@@ -63,6 +63,7 @@ class QRDQNPolicy(QLearner):
     torch.Size([3, 2, 200])
     """
 
+    acting_facts: ClassVar[tuple[str, ...]] = ("max_action_num", "num_quantiles")
     stats_class: ClassVar[type[TrainingStats]] = QRDQNTrainingStats
     learns_from_sequences = True
 
@@ -78,9 +79,7 @@ class QRDQNPolicy(QLearner):
         return legal_values(logits.mean(dim=2), mask)
 
     def _make_chooser(self, form: Form) -> Chooser:
-        return self.for_all_actions(
-            ExpectationChooser(self, form, ("max_action_num",), atoms=self.num_quantiles, values=None)
-        )
+        return self.for_all_actions(ExpectationChooser(self, form, atoms=self.num_quantiles, values=None))
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the quantiles of the return after the last reward, ``[B, N]`` (algorithm 1)."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,6 +21,51 @@ from rlfast.policy.native.tracing import called
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import ModuleVersion
 
+if TYPE_CHECKING:
+    from rlfast.policy.base import BasePolicy
+
+
+class Basis:
+    """What a choice in Rust, or a refusal of one, rests on.
+
+    Other attributes of networks than their parameters, submodules, modes and hooks are taken to stay, and attributes of
+    the policy other than its ``acting_facts``.
+
+    :param policy: the policy.
+    :param form: the form of one observation.
+    :param modules: the modules of its network.
+    :param tensors: the parameters and buffers whose memory counts, as modules and names.
+    """
+
+    def __init__(
+        self, policy: BasePolicy, form: Form, modules: Sequence[nn.Module], tensors: Sequence[tuple[nn.Module, str]]
+    ) -> None:
+        self._network, self._form = _network_of(policy), form
+        self._version = ModuleVersion(modules, tensors, policy)
+        self._facts = _facts_of(policy)
+
+    def is_current(self, policy: BasePolicy, form: Form) -> bool:
+        """Return whether the policy still acts as it did when this object was made; weights may differ.
+
+        :param policy: the policy.
+        :param form: the form of one observation.
+        """
+        return (
+            _network_of(policy) is self._network
+            and (form is self._form or form == self._form)
+            and self._version.is_current()
+            and _facts_of(policy) == self._facts
+        )
+
+
+def _network_of(policy: BasePolicy) -> nn.Module | None:
+    """Return the network of a policy; None of one that acts without."""
+    return getattr(policy, "acting_network", None)
+
+
+def _facts_of(policy: BasePolicy) -> tuple[Any, ...]:
+    return tuple(getattr(policy, name) for name in policy.acting_facts)
+
 
 class Chooser:
     """Chooses the action with the greatest number, the same that the policy itself would choose.
@@ -29,21 +74,21 @@ class Chooser:
 
     :param policy: the policy, whose ``acting_network`` computes a number for each action.
     :param form: the form of one observation.
-    :param facts: names of the policy's attributes on which the choice depends.
     :raises NotNativeError: torch must compute the network, for the reason in the text.
     """
 
     is_random = False
     """Whether choices need random numbers."""
 
-    def __init__(self, policy: Any, form: Form, facts: tuple[str, ...] = ()) -> None:
+    def __init__(self, policy: Any, form: Form) -> None:
         self._module: nn.Module = policy.acting_network
-        self._fact_names = facts
         self.form = form
         """The form of one observation."""
         self._ahead: list[torch.Tensor] = []
         if ModuleVersion([*self._module.modules()], [], policy).has_hooks:
             raise NotNativeError("the policy or a network has hooks")
+        if torch.is_autocast_enabled("cpu"):
+            raise NotNativeError("autocast is on")
         lowered = lowered_network(self._module, form)
         self.state_form = lowered.state_form
         """The form of the network's hidden state; None if it has none."""
@@ -51,10 +96,8 @@ class Chooser:
         self.network, slots = lowered.network([*numbers, *lowered.states])
         self._slots, self._state_slots = slots[: len(numbers)], slots[len(numbers) :]
         self._inputs, self._nodes = lowered.inputs, lowered.nodes
-        self._version = ModuleVersion(lowered.modules, [*lowered.tensors, *self._own_tensors(policy)], policy)
-        self._facts = self._facts_of(policy)
-        if not self._version.is_current():
-            raise NotNativeError("autocast is on")
+        self.basis = Basis(policy, form, lowered.modules, [*lowered.tensors, *self._own_tensors(policy)])
+        """What the choice rests on; weights may differ."""
 
     def _numbers(self, lowered: Lowered) -> list[int]:
         """Return the slots that actions are chosen from, of which the greatest has a number for each action."""
@@ -66,24 +109,6 @@ class Chooser:
     def _own_tensors(self, policy: Any) -> list[tuple[nn.Module, str]]:
         """Return the tensors of the policy that the choice reads, as modules and names."""
         return []
-
-    def _facts_of(self, policy: object) -> tuple[Any, ...]:
-        return tuple(getattr(policy, name) for name in self._fact_names)
-
-    def is_current(self, policy: Any, form: Form) -> bool:
-        """Return whether the policy still acts as it did when this object was made; weights may differ.
-
-        Other attributes of networks than their parameters, submodules, modes and hooks are taken to stay.
-
-        :param policy: the policy.
-        :param form: the form of one observation.
-        """
-        return (
-            policy.acting_network is self._module
-            and (form is self.form or form == self.form)
-            and self._version.is_current()
-            and self._facts_of(policy) == self._facts
-        )
 
     def _input(self, obs: object, state: object) -> Any:
         """Return observations and hidden states as the engine reads them.
@@ -211,17 +236,16 @@ class ExpectationChooser(Chooser):
 
     :param policy: the policy, whose ``acting_network`` computes probabilities or quantiles.
     :param form: see :class:`Chooser`.
-    :param facts: see :class:`Chooser`.
     :param atoms: how many numbers the module computes for each action.
     :param values: name of the policy's tensor of returns, whose probabilities they are; None if they are quantiles.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    def __init__(self, policy: Any, form: Form, facts: tuple[str, ...], *, atoms: int, values: str | None) -> None:
+    def __init__(self, policy: Any, form: Form, *, atoms: int, values: str | None) -> None:
         self._atoms: int = atoms
         self._values_name = values
         self._values: torch.Tensor | None = None if values is None else getattr(policy, values)
-        super().__init__(policy, form, facts)
+        super().__init__(policy, form)
 
     def _numbers(self, lowered: Lowered) -> list[int]:
         if len(lowered.shapes) != 1 or lowered.shapes[0][1:] != (self._atoms,):
@@ -235,14 +259,6 @@ class ExpectationChooser(Chooser):
 
     def _own_tensors(self, policy: Any) -> list[tuple[nn.Module, str]]:
         return [] if self._values_name is None else [(policy, self._values_name)]
-
-
-def drawing_facts(policy: object) -> tuple[str, ...]:
-    """Return the names of the attributes on which the drawing of a policy depends.
-
-    :param policy: a policy that draws unless ``deterministic_eval`` is set and it is in evaluation mode.
-    """
-    return ("deterministic_eval", "training", "_torch_rng", *(("dist_fn",) if hasattr(policy, "dist_fn") else ()))
 
 
 class ClockChooser(Chooser):
@@ -261,7 +277,7 @@ class ClockChooser(Chooser):
         self._takes_probabilities = dist_fn is torch.distributions.Categorical
         if not self._takes_probabilities and dist_fn is not Categorical:
             raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
-        super().__init__(policy, form, drawing_facts(policy))
+        super().__init__(policy, form)
         self._draw_for(policy)
 
     def _numbers(self, lowered: Lowered) -> list[int]:
@@ -306,20 +322,43 @@ class ClockChooser(Chooser):
         return torch.empty(rows, self.network.outputs).exponential_(generator=self._stream)
 
 
-_known: WeakKeyDictionary[Any, Chooser] = WeakKeyDictionary()
+DRAWING_FACTS = ("deterministic_eval", "training", "_torch_rng")
+"""The ``acting_facts`` of a policy that draws unless ``deterministic_eval`` is set and it is in evaluation mode."""
+
+_known: WeakKeyDictionary[Any, tuple[Basis, Chooser | str]] = WeakKeyDictionary()
 
 
-def current_chooser(policy: object, shape: tuple[int, ...] | Form, make: Callable[[Form], Chooser]) -> Chooser:
-    """Return the chooser of a policy, a new one if the policy has changed since the last call.
+def current_chooser(policy: BasePolicy, shape: tuple[int, ...] | Form, make: Callable[[Form], Chooser]) -> Chooser:
+    """Return the chooser of a policy, or refuse one: as in the last call, unless the policy has changed since.
 
-    It is not kept in the policy, whose attributes are saved and copied.
+    What is known is not kept in the policy, whose attributes are saved and copied.
 
     :param policy: the policy.
     :param shape: the form of one observation, or the shape of an array of floats.
     :param make: makes a chooser for observations of a form.
     :raises NotNativeError: it cannot be made.
     """
-    form, chooser = Form.given(shape), _known.get(policy)
-    if chooser is None or not chooser.is_current(policy, form):
-        chooser = _known[policy] = make(form)
+    form, known = Form.given(shape), _known.get(policy)
+    if known is None or not known[0].is_current(policy, form):
+        known = _known[policy] = _made(policy, form, make)
+    _, chooser = known
+    if isinstance(chooser, str):
+        raise NotNativeError(chooser)
     return chooser
+
+
+def _made(policy: BasePolicy, form: Form, make: Callable[[Form], Chooser]) -> tuple[Basis, Chooser | str]:
+    """Return a chooser, or why there is none, and what that rests on."""
+    try:
+        chooser = make(form)
+    except NotNativeError as error:
+        network = _network_of(policy)
+        modules = [] if network is None else [*network.modules()]
+        tensors = [
+            (module, name)
+            for module in modules
+            for held in (module.named_parameters(recurse=False), module.named_buffers(recurse=False))
+            for name, _ in held
+        ]
+        return Basis(policy, form, modules, tensors), str(error)
+    return chooser.basis, chooser

@@ -16,7 +16,7 @@ from rlfast._core import Network, SchemaMismatch
 from rlfast.data.forms import Form
 from rlfast.functional.distributions import DiagonalNormal
 from rlfast.policy.components.distributions import draw
-from rlfast.policy.native.choosers import Chooser, drawing_facts
+from rlfast.policy.native.choosers import Chooser
 from rlfast.policy.native.described import Continuous
 from rlfast.policy.native.lowering import Lowered
 from rlfast.utils.net.continuous import state_dependent_noise
@@ -29,12 +29,11 @@ class ContinuousChooser(Chooser):
     :param policy: the policy.
     :param form: the form of one observation.
     :param act_shape: the shape of one action.
-    :param facts: see :class:`Chooser`.
     :raises NotNativeError: see :class:`Chooser`.
     """
 
-    def __init__(self, policy: object, form: Form, act_shape: tuple[int, ...], facts: tuple[str, ...] = ()) -> None:
-        super().__init__(policy, form, facts)
+    def __init__(self, policy: object, form: Form, act_shape: tuple[int, ...]) -> None:
+        super().__init__(policy, form)
         self._act_shape = act_shape
 
     def _numbers(self, lowered: Lowered) -> list[int]:
@@ -90,7 +89,7 @@ class NormalChooser(ContinuousChooser):
     ) -> None:
         if state_dependent_noise(policy.acting_network) is not None:
             raise NotNativeError("state-dependent noise (sde) is drawn in Python")
-        super().__init__(policy, form, act_shape, drawing_facts(policy))
+        super().__init__(policy, form, act_shape)
         self._draw_for(policy)
         # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.
         self._tangent = Network(self._size, [("tanh", 0)]) if squashed else None

@@ -12,7 +12,6 @@ import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ from rlfast.policy.native.operations import OPERATIONS
 from rlfast.policy.native.tracing import Example, called, trace
 from rlfast.policy.native.values import Node, Program
 from rlfast.utils.runtime.native import NotNativeError
-from rlfast.utils.torch_private.changes import is_compiled, registrations
+from rlfast.utils.torch_private.changes import is_compiled
 from rlfast.utils.tree import leaves, map_leaves
 
 _logger = logging.getLogger(__name__)
@@ -41,24 +40,17 @@ what another computation gives."""
 LAYERS = ("linear", "linear_turned", "conv")
 """The nodes whose last part says whether negative results become 0."""
 
-_refused: WeakKeyDictionary[nn.Module, tuple[Any, str]] = WeakKeyDictionary()
-
 
 def lowered_network(module: nn.Module, shape: tuple[int, ...] | Form) -> Lowered:
-    """Return a network as a program; see :class:`Lowered`. A refusal is remembered until some module changes.
+    """Return a network as a program, or log why it is none; see :class:`Lowered`.
 
     :param module: see :class:`Lowered`.
     :param shape: see :class:`Lowered`.
     :raises NotNativeError: see :class:`Lowered`.
     """
-    state = registrations(), Form.given(shape), [part.training for part in module.modules()]
-    refused_in, why = _refused.get(module, (None, ""))
-    if refused_in == state:
-        raise NotNativeError(why)
     try:
         return Lowered(module, shape)
     except NotNativeError as error:
-        _refused[module] = state, str(error)
         _logger.info("%s acts by torch: %s", type(module).__name__, error)
         raise
 

@@ -62,7 +62,7 @@ class ModuleVersion:
     """The state of modules that a computation from their structure rests on. Values of parameters are no part of it.
 
     :param modules: the modules, whose mode and hooks count.
-    :param tensors: parameters and buffers whose memory is read, as modules and names.
+    :param tensors: parameters and buffers whose memory counts, as modules and names.
     :param caller: a module that calls them, of which only hooks count. No reference to it is kept.
     """
 
@@ -71,7 +71,7 @@ class ModuleVersion:
     ) -> None:
         self._modules = [*modules]
         self._addresses = [
-            (holder, name, holder[name].data_ptr())
+            (holder, name, _address(holder[name]))
             for holder, name in ((_holder(module, name), name) for module, name in tensors)
         ]
         self._hooks = [*_GLOBAL_HOOKS]
@@ -79,6 +79,7 @@ class ModuleVersion:
             self._hooks += module._forward_hooks, module._forward_pre_hooks  # noqa: SLF001
         self._registrations = _registrations
         self._modes = self._current_modes()
+        self._had_hooks, self._had_autocast = self.has_hooks, _is_autocast()
 
     @property
     def has_hooks(self) -> bool:
@@ -86,17 +87,31 @@ class ModuleVersion:
         return any(self._hooks)
 
     def is_current(self) -> bool:
-        """Return whether parameters, buffers, submodules, modes and hooks are as before, and autocast is off."""
+        """Return whether parameters, buffers, submodules and modes are as before, whether there are hooks, and whether
+        autocast is on.
+        """
         return (
             self._registrations == _registrations
-            and not self.has_hooks
-            and all((t := held.get(name)) is not None and t.data_ptr() == at for held, name, at in self._addresses)
+            and self.has_hooks is self._had_hooks
+            and all((t := held.get(name)) is not None and _address(t) == at for held, name, at in self._addresses)
             and self._current_modes() == self._modes
-            and not torch.is_autocast_enabled("cpu")
+            and _is_autocast() is self._had_autocast
         )
 
     def _current_modes(self) -> list[bool]:
         return [module.training for module in self._modules]
+
+
+def _is_autocast() -> bool:
+    return torch.is_autocast_enabled("cpu")
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """Return where the numbers of a tensor are; of one without memory of its own, which tensor it is."""
+    try:
+        return tensor.data_ptr()
+    except (RuntimeError, ValueError):  # sparse, or of a lazy module
+        return id(tensor)
 
 
 def _holder(module: nn.Module, name: str) -> dict[str, Any]:
