@@ -600,6 +600,11 @@ class Network:
         greatest ``exp(output) / clock``; None where another rounding of the outputs could change an action, or an
         output is not finite."""
 
+    def step(
+        self, obs: NDArray[Any], slot: int, clocks: NDArray[np.float32] | None = None
+    ) -> tuple[_Index, NDArray[np.float32]] | None:
+        """Returns the actions of ``choose``, and the numbers of a slot from the same pass, ``[B, width]``."""
+
     def choose_one(self, obs: NDArray[Any]) -> int | None:
         """Returns the action with the greatest output for one observation, or None likewise."""
 
@@ -614,10 +619,15 @@ class ExportedPolicy:
         """Returns actions for the environment: of an observation of its shape an int for a Discrete space, otherwise an
         array of the shape of the space, and ``[B, ...]`` of several, ``[B, ...]``. ``deterministic`` is whether they
         are the best ones; False draws them, and None does what the trained policy does. ValueError for another shape,
-        or actions that are not finite; TypeError for observations that are no numbers."""
+        for actions that are not finite, or for another number of observations than there are hidden states; TypeError
+        for observations that are no numbers."""
 
-    def reset(self) -> None:
-        """Begins an episode."""
+    def reset(self, rows: Any = None) -> None:
+        """Begins episodes: clears hidden states, of which a call has one for each observation.
+
+        :param rows: the rows whose episodes begin: their numbers, or a flag for each. Default: all, and the next call
+            may have another number of observations. IndexError for a row without a hidden state, ValueError for
+            another number of flags, TypeError for anything else."""
 
     def seed(self, seed: int) -> None:
         """Restarts the random numbers: those that the trained policy draws after its own ``seed``."""

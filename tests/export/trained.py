@@ -26,8 +26,8 @@ from rlfast.policy import (
     SACPolicy,
 )
 from rlfast.utils.net import discrete
-from rlfast.utils.net.common import BranchingNet, Net, SimbaNet
-from rlfast.utils.net.continuous import Actor, ActorProb, Critic
+from rlfast.utils.net.common import BranchingNet, Net, Recurrent, SimbaNet
+from rlfast.utils.net.continuous import Actor, ActorProb, Critic, RecurrentActorProb
 from rlfast.utils.optim import adam
 
 SHAPE = (5,)
@@ -112,6 +112,32 @@ def imitation() -> BasePolicy:
     return ImitationPolicy(actor=features(action_shape=4), optim=STEP, action_space=Discrete(4))
 
 
+class Gated(nn.Module):
+    """A recurrent network of a user: its state is two tensors, which are computed after the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head, self.cell = nn.Linear(5, 8), nn.Linear(14, 4), nn.GRUCell(8, 6)
+
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
+        x = torch.tanh(self.layer(torch.as_tensor(obs, dtype=torch.float32)))
+        before = {"count": torch.zeros(len(x), 1), "hidden": torch.zeros(len(x), 6)} if state is None else state
+        q = self.head(torch.cat([x, before["hidden"]], 1)) + before["count"] * 0.1
+        return q, {"count": before["count"] + 1.0, "hidden": self.cell(x, before["hidden"])}
+
+
+def recurrent_sac() -> BasePolicy:
+    actor = RecurrentActorProb(1, (5,), (3,), 6, conditioned_sigma=True, unbounded=True)
+    return SACPolicy(actor=actor, critic=value(), actor_optim=STEP, critic_optim=STEP, action_space=BOX)
+
+
+def recurrent_ppo(space: Any, **more: Any) -> BasePolicy:
+    sizes = [int(space.n)] if isinstance(space, Discrete) else [int(n) for n in space.nvec]
+    dist_fn = Categorical if isinstance(space, Discrete) else partial(MultiCategorical, nvec=sizes)
+    actor, critic = Recurrent(1, 5, sum(sizes), hidden_layer_size=6), discrete.Critic(features())
+    return PPOPolicy(actor=actor, critic=critic, optim=STEP, action_space=space, dist_fn=dist_fn, **more)
+
+
 def odd() -> nn.Module:
     """A network with nodes of every kind but those of distributions."""
 
@@ -183,6 +209,14 @@ POLICIES: dict[str, Callable[[], BasePolicy]] = {
     "IQL": iql,
     "imitation": imitation,
 }  # fmt: skip
+RECURRENT: dict[str, Callable[[], BasePolicy]] = {
+    "DQN, LSTM": lambda: dqn(model=Recurrent(2, 5, 4, hidden_layer_size=6)),
+    "DQN, own GRU": lambda: dqn(model=Gated()),
+    "PPO, LSTM": lambda: recurrent_ppo(Discrete(4)),
+    "PPO, LSTM, multi-discrete": lambda: recurrent_ppo(MultiDiscrete([2, 3])),
+    "SAC, LSTM": recurrent_sac,
+}
+"""Those with a hidden state."""
 RANDOM = [name for name in POLICIES if name.startswith(("PPO", "SAC", "IQL"))]
 """Those that draw actions."""
 
@@ -190,16 +224,25 @@ RANDOM = [name for name in POLICIES if name.startswith(("PPO", "SAC", "IQL"))]
 def made(name: str, seed: int = 0) -> BasePolicy:
     """A policy in evaluation mode, with weights of this seed."""
     torch.manual_seed(seed)
-    return POLICIES[name]().eval()
+    return (POLICIES | RECURRENT)[name]().eval()
 
 
-def wanted(policy: BasePolicy, obs: Any, *, deterministic: bool | None = None) -> Any:
+def episode(policy: BasePolicy, obs: Any, **more: Any) -> list[Any]:
+    """The actions of the policy itself for steps ``[T, B, ...]``, from a state of zeros."""
+    actions, state = [], None
+    for step in obs:
+        actions.append(wanted(policy, step, state=state, **more))
+        state = policy(Batch(obs=step, info={}), state).state
+    return actions
+
+
+def wanted(policy: BasePolicy, obs: Any, *, deterministic: bool | None = None, state: Any = None) -> Any:
     """The actions of the policy itself, for the environment."""
     before = getattr(policy, "deterministic_eval", None)
     if deterministic is not None and before is not None:
         policy.deterministic_eval = deterministic
     with torch.no_grad():
-        act = policy.map_action(policy(Batch(obs=obs, info={})).act)
+        act = policy.map_action(policy(Batch(obs=obs, info={}), state).act)
     if before is not None:
         policy.deterministic_eval = before
     return np.asarray(act)

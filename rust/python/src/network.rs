@@ -41,6 +41,9 @@ pub struct Network {
     _kept: Vec<Py<PyAny>>,
 }
 
+/// Actions, and the numbers of another slot if they were wanted.
+type Chosen<'py> = (Object<'py>, Option<Object<'py>>);
+
 /// Passes of more products than this release the interpreter.
 const LONG: usize = 4_000_000;
 
@@ -66,14 +69,12 @@ impl Network {
 
     #[pyo3(signature = (obs, clocks = None))]
     fn choose<'py>(&self, obs: &Object<'py>, clocks: Option<Floats<'_>>) -> PyResult<Option<Object<'py>>> {
-        let py = obs.py();
-        let (numbers, rows) = self.read(obs)?;
-        let clocks = clocks.map(|clocks| vectors::copied(clocks.as_slice()?).python()).transpose()?;
-        let mut output = NewArray::new(py, &[rows])?;
-        let actions = output.items();
-        let choice = clocks.as_deref().map_or(Choice::Greatest, Choice::Clocks);
-        let decided = self.run(py, numbers, rows, |numbers| self.engine.choose(numbers, choice, actions)).python()?;
-        Ok(decided.then_some(output.array))
+        Ok(self.chosen(obs, None, clocks)?.map(|(actions, _)| actions))
+    }
+
+    #[pyo3(signature = (obs, slot, clocks = None))]
+    fn step<'py>(&self, obs: &Object<'py>, slot: usize, clocks: Option<Floats<'_>>) -> PyResult<Option<Chosen<'py>>> {
+        self.chosen(obs, Some(slot), clocks)
     }
 
     #[getter]
@@ -95,6 +96,27 @@ impl Network {
     /// The engine.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Chooses actions, and computes the numbers of another slot in the same pass.
+    fn chosen<'py>(
+        &self,
+        obs: &Object<'py>,
+        slot: Option<usize>,
+        clocks: Option<Floats<'_>>,
+    ) -> PyResult<Option<Chosen<'py>>> {
+        let py = obs.py();
+        let (numbers, rows) = self.read(obs)?;
+        let clocks = clocks.map(|clocks| vectors::copied(clocks.as_slice()?).python()).transpose()?;
+        let mut output = NewArray::new(py, &[rows])?;
+        let width = slot.map(|slot| self.engine.widths(&[slot])).transpose().python()?;
+        let mut also = width.map(|width| NewArray::<f32>::new(py, &[rows, width[0]])).transpose()?;
+        let actions = output.items();
+        let room = slot.zip(also.as_mut().map(NewArray::items));
+        let choice = clocks.as_deref().map_or(Choice::Greatest, Choice::Clocks);
+        let decided =
+            self.run(py, numbers, rows, |numbers| self.engine.step(numbers, choice, actions, room)).python()?;
+        Ok(decided.then_some((output.array, also.map(|also| also.array))))
     }
 
     /// Runs a pass, detached from the interpreter if it is long.

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from export.trained import made
 from policy.given import overriding
 from policy.native.networks import Fields, Impala, pixels
 from rlfast.data import Batch, Collector, VectorReplayBuffer
@@ -499,6 +500,17 @@ def test_hidden_states_are_kept_as_the_policy_keeps_them(kind):
         assert (one[::20] == 0).all()  # each environment's first row
         assert one[1:7].any()
         assert (one[7] == 0).all()  # the next episode
+
+
+def test_a_state_may_be_computed_after_the_outputs():
+    policy, state, expected = made("DQN, own GRU"), None, None
+    for obs in np.random.default_rng(0).normal(size=(4, 30, 5)).astype(np.float32):
+        act, state = policy.native_chooser((5,)).step(obs, state)
+        result = policy(Batch(obs=obs, info={}), expected)
+        expected = result.state
+        assert np.array_equal(act, result.act)
+        for name in ("count", "hidden"):
+            assert torch.allclose(state[name], expected[name], atol=1e-6)
 
 
 def test_single_actions_of_a_recurrent_policy_begin_without_a_state():

@@ -160,12 +160,10 @@ class PythonSteps:
         if self.chooser is None:
             return None, {}
         if self.chooser.state_form is None:
-            return self.chooser.choose(obs_RO), {}
+            return self.chooser.step(obs_RO)[0], {}
         hidden_RH = tree.take(self.episodes.hidden, where)
-        act_RA = self.chooser.choose(obs_RO, hidden_RH)
-        if act_RA is None:
-            return None, {}
-        return act_RA, self._keep_hidden(hidden_RH, self.chooser.next_state(obs_RO, hidden_RH), where)
+        act_RA, next_RH = self.chooser.step(obs_RO, hidden_RH)
+        return act_RA, {} if act_RA is None else self._keep_hidden(hidden_RH, next_RH, where)
 
     def _keep_hidden(self, hidden_RH: object, next_RH: object, where: Ids | None) -> dict[str, Any]:
         """Keep a hidden state for the next step.

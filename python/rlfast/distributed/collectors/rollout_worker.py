@@ -125,20 +125,20 @@ class JointChooser:
 
     def __init__(self, policy: JointPolicy, chooser: Chooser) -> None:
         self._policy, self._chooser = policy, chooser
-        self.state_form, self.next_state = chooser.state_form, chooser.next_state
+        self.state_form = chooser.state_form
 
-    def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:
-        """Chooses actions; see :meth:`rlfast.policy.native.choosers.Chooser.choose`.
+    def step(self, obs: object, state: object = None) -> tuple[NDArray[Any] | None, Any]:
+        """Chooses actions; see :meth:`rlfast.policy.native.choosers.Chooser.step`.
 
         :param obs: the observations of our own environments.
         :param state: their hidden state. Default: zeros.
         """
         rows = self._chooser.form.rows(obs)
         if rows is None:
-            return None  # of another form, for which the policy draws itself
+            return None, None  # of another form, for which the policy draws itself
         given, own = self._policy.joint(rows)
-        act = self._chooser.choose(tree.take(obs, given), tree.take(state, given))
-        return None if act is None else act[own]
+        act, after = self._chooser.step(tree.take(obs, given), tree.take(state, given))
+        return (None, None) if act is None else (act[own], tree.take(after, own))
 
     def forget(self) -> None:
         """Drops unused random numbers; see :meth:`rlfast.policy.native.choosers.Chooser.forget`."""

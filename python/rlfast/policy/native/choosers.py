@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -92,9 +93,12 @@ class Chooser:
         lowered = lowered_network(self._module, form)
         self.state_form = lowered.state_form
         """The form of the network's hidden state; None if it has none."""
-        numbers = self._numbers(lowered)
-        self.network, slots = lowered.network([*numbers, *lowered.states])
-        self._slots, self._state_slots = slots[: len(numbers)], slots[len(numbers) :]
+        numbers, state = self._numbers(lowered), lowered.state_slot()
+        if state is not None:
+            numbers = [*numbers[:-1], lowered.last(numbers[-1])]
+        self.network, slots = lowered.network(numbers if state is None else [*numbers, state])
+        self._slots = slots[: len(numbers)]
+        self._state = None if state is None else slots[-1]
         self._inputs, self._nodes = lowered.inputs, lowered.nodes
         self.basis = Basis(policy, form, lowered.modules, [*lowered.tensors, *self._own_tensors(policy)])
         """What the choice rests on; weights may differ."""
@@ -122,33 +126,37 @@ class Chooser:
         before = np.zeros((len(numbers), self.state_form.size)) if state is None else self.state_form.flat(state)
         return np.concatenate([numbers, before.reshape(len(before), -1)], axis=1, dtype=np.float32, casting="unsafe")
 
-    def next_state(self, obs: object, state: object) -> Any:
-        """Return the hidden state after a step, whose actions were chosen by :meth:`choose`.
-
-        :param obs: observations, ``[B, ...]``.
-        :param state: the hidden state before; None for zeros.
-        :return: tensors, as the network returns them; None if it has no state.
-        """
-        if self.state_form is None:
-            return None
-        parts = self.network.forward(self._input(obs, state), self._state_slots)
-        shapes = [part.shape for part in self.state_form.parts]
-        return self.state_form.nested(
-            [torch.from_numpy(part).view(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
-        )
+    def _nested(self, state: NDArray[np.float32]) -> Any:
+        """Return the numbers of hidden states as the network returns them, tensors."""
+        form: Any = self.state_form
+        sizes = [math.prod(part.shape) for part in form.parts]
+        parts = torch.split(torch.from_numpy(state), sizes, dim=1)
+        return form.nested([part.reshape(-1, *known.shape) for part, known in zip(parts, form.parts, strict=True)])
 
     def choose(self, obs: Any, state: object = None) -> NDArray[Any] | None:
-        """Choose actions.
+        """Choose actions; see :meth:`step`."""
+        return self.step(obs, state)[0]
+
+    def step(self, obs: Any, state: object = None) -> tuple[NDArray[Any] | None, Any]:
+        """Choose actions, and compute the hidden state after them.
 
         :param obs: observations, ``[B, ...]``.
         :param state: the hidden state before. Default: zeros.
-        :return: actions in the policy's form, discrete ones int64 ``[B]``; None where the policy itself must choose
-            them.
+        :return: actions in the policy's form, discrete ones int64 ``[B]``, or None where the policy itself must choose
+            them; and the next hidden state, None for networks without one.
         """
+        return self._picked(obs, state)
+
+    def _picked(
+        self, obs: Any, state: object, clocks: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.int64] | None, Any]:
         try:
-            return self.network.choose(self._input(obs, state))
+            if self._state is None:
+                return self.network.choose(self._input(obs, state), clocks), None
+            stepped = self.network.step(self._input(obs, state), self._state, clocks)
         except SchemaMismatch:
-            return None
+            return None, None
+        return (None, None) if stepped is None else (stepped[0], self._nested(stepped[1]))
 
     def choose_one(self, obs: Any) -> Any:
         """Choose the action for one observation.
@@ -178,9 +186,7 @@ class Chooser:
 
         :raises NotNativeError: they come in another way than from the outputs of the network alone.
         """
-        if self.state_form is not None:
-            raise NotNativeError("the network has a hidden state")
-        return Described(self._inputs, self._nodes, self._decision(), self.is_random)
+        return Described(self._inputs, self._nodes, self._decision(), self.is_random, self._state)
 
     def _decision(self) -> Discrete | Continuous:
         return Discrete(self._slots[-1], (self.network.outputs,), logits=False)
@@ -289,25 +295,22 @@ class ClockChooser(Chooser):
             raise NotNativeError("the Categorical of torch takes probabilities, and the actor has no softmax")
         return [logits]
 
-    def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:
+    def step(self, obs: object, state: object = None) -> tuple[NDArray[Any] | None, Any]:
         if not self.is_random:
-            return super().choose(obs, state)
+            return super().step(obs, state)
         rows = self.form.rows(obs)
         if rows is None:
-            return None
+            return None, None
         clocks = self._next(rows)
-        try:
-            chosen = self.network.choose(self._input(obs, state), clocks.numpy())
-        except SchemaMismatch:
-            chosen = None
-        return self._chosen_by_torch(obs, state, clocks) if chosen is None else chosen
+        chosen, after = self._picked(obs, state, clocks.numpy())
+        return self._chosen_by_torch(obs, state, clocks) if chosen is None else (chosen, after)
 
-    def _chosen_by_torch(self, obs: object, state: object, clocks: torch.Tensor) -> NDArray[np.int64]:
+    def _chosen_by_torch(self, obs: object, state: object, clocks: torch.Tensor) -> tuple[NDArray[np.int64], Any]:
         with torch.no_grad():
-            logits = called(self._module, wrap_nested(obs), state)[0]
+            logits, after = called(self._module, wrap_nested(obs), state)
             kind = torch.distributions.Categorical if self._takes_probabilities else Categorical
             actions: NDArray[np.int64] = (kind(logits).probs / clocks).argmax(-1).numpy()
-        return actions
+        return actions, after
 
     def choose_one(self, obs: object) -> Any:
         if not self.is_random:

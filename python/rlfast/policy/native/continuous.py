@@ -41,13 +41,15 @@ class ContinuousChooser(Chooser):
             raise NotNativeError("the actor does not return one tensor of actions")
         return lowered.outputs
 
-    def choose(self, obs: Any, state: object = None) -> NDArray[Any] | None:
+    def step(self, obs: Any, state: object = None) -> tuple[NDArray[Any] | None, Any]:
+        slots = self._slots if self._state is None else [*self._slots, self._state]
         try:
-            outputs = self.network.forward(self._input(obs, state), self._slots)
+            outputs = self.network.forward(self._input(obs, state), slots)
         except SchemaMismatch:
-            return None
+            return None, None
+        after = None if self._state is None else self._nested(outputs.pop())
         act = self._actions(*outputs)
-        return act.reshape(len(act), *self._act_shape)
+        return act.reshape(len(act), *self._act_shape), after
 
     def real_actions(self) -> tuple[int, int | None, bool]:
         return self._slots[0], None, False

@@ -39,12 +39,14 @@ class Described(NamedTuple):
     """How a policy computes its actions from the observations that its network sees."""
 
     inputs: int
-    """The numbers of an observation."""
+    """The numbers of an observation and of a hidden state."""
     nodes: list[Node]
     """As :class:`rlfast._core.Network` takes them. Weights are not copied."""
     decision: Discrete | Continuous
     random: bool
     """Whether the policy draws its actions in the mode in which it is."""
+    state: int | None = None
+    """The slot of the next hidden state, whose numbers follow those of the observation; None if there is none."""
 
 
 def described_groups(
@@ -60,8 +62,6 @@ def described_groups(
     :raises NotNativeError: torch must compute the network, for the reason in the text.
     """
     lowered = lowered_network(network, Form.given(shape))
-    if lowered.state_form is not None:
-        raise NotNativeError("the network has a hidden state")
     if len(lowered.outputs) != 1:
         raise NotNativeError("the network does not return one tensor of numbers")
     slot, (outputs, *room) = lowered.outputs[0], lowered.shapes[0]
@@ -71,5 +71,7 @@ def described_groups(
     if room and outputs * room[0] != sum(sizes):
         places = [group * room[0] + choice for group, size in enumerate(sizes) for choice in range(size)]
         slot = lowered.add("pick", slot, np.array(places, np.int64))
-    _, (slot,) = lowered.network([slot])
-    return Described(lowered.inputs, lowered.nodes, Discrete(slot, (*sizes,), random is not None), bool(random))
+    state = lowered.state_slot()
+    _, (slot, *states) = lowered.network([slot] if state is None else [slot, state])
+    decision = Discrete(slot, (*sizes,), random is not None)
+    return Described(lowered.inputs, lowered.nodes, decision, bool(random), *states)

@@ -123,6 +123,17 @@ class Lowered:
         """The parameters and buffers that the program reads, as modules and names."""
         return (self._owners[id(tensor)] for tensor in self._program.read if id(tensor) in self._owners)
 
+    def state_slot(self) -> int | None:
+        """Return the slot of all numbers of the next hidden state, one after the other; None if there is none."""
+        return self._program.joined(self.states) if self.states else None
+
+    def last(self, slot: int) -> int:
+        """Return the last slot with the numbers of a slot, which are copied if another one is the last.
+
+        :param slot: the slot.
+        """
+        return self._program.last(slot)
+
     def add(self, *node: Any) -> int:
         """Add a node.
 

@@ -474,10 +474,10 @@ def _recurrent(program: Program, call: Call) -> None:
             steps[t] = state[0]
         after.append(state)
     output, *states = call.result
-    joined = program.whole(_joined(program, steps), (len(steps), output.shape[-1]))
+    joined = program.whole(program.joined(steps), (len(steps), output.shape[-1]))
     program.set(output, joined if batch_first else replace(joined, places=joined.places.transpose(0, 1)))
     for tensor, slots in zip(states, zip(*after, strict=True), strict=True):
-        whole = program.whole(_joined(program, slots), (layers, tensor.shape[-1]))
+        whole = program.whole(program.joined(slots), (layers, tensor.shape[-1]))
         program.set(tensor, replace(whole, places=whole.places.transpose(0, 1)))
 
 
@@ -494,10 +494,6 @@ def _recurrent_cell(program: Program, call: Call) -> None:
 def _of_layer(program: Program, tensor: Tensor, layer: int) -> int:
     value = program.value(tensor)
     return program.slot_of(replace(value, places=value.places[layer]), tensor.shape[1:])
-
-
-def _joined(program: Program, slots: Sequence[int]) -> int:
-    return slots[0] if len(slots) == 1 else program.add("join", np.array(slots, np.int64))
 
 
 def _cell(program: Program, name: str, x: int, state: Sequence[int], *weights: Tensor | None) -> list[int]:

@@ -215,6 +215,20 @@ class Program:
         """
         return self._picked(self._slot(value), value.places.expand(tuple(shape)).flatten())
 
+    def joined(self, slots: Sequence[int]) -> int:
+        """Return a slot with the numbers of several slots, one after the other.
+
+        :param slots: the slots.
+        """
+        return slots[0] if len(slots) == 1 else self.add("join", np.array(slots, np.int64))
+
+    def last(self, slot: int) -> int:
+        """Return the last slot with the numbers of a slot, which are copied if another one is the last.
+
+        :param slot: the slot.
+        """
+        return slot if slot == len(self.nodes) else self.add("pick", slot, np.arange(self._widths[slot]))
+
     def _picked(self, slot: int, places: Tensor) -> int:
         if is_identity(places, self._widths[slot]):
             return slot

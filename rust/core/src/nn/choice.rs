@@ -63,8 +63,7 @@ impl Network {
             for (&slot, out) in slots.iter().zip(&out) {
                 for k in 0..done.rows.len() {
                     // SAFETY: a row is shown once, to one thread.
-                    let to = unsafe { out.row(done.rows.start + k) };
-                    to.iter_mut().zip(done.row(slot, k)).for_each(|(to, number)| *to = number);
+                    done.copy(slot, k, unsafe { out.row(done.rows.start + k) });
                 }
             }
             true
@@ -116,7 +115,28 @@ impl Network {
     /// # Errors
     /// `Value` if the lengths do not fit, `Room` without memory.
     pub fn choose(&self, obs: &[f32], choice: Choice<'_>, actions: &mut [i64]) -> Result<bool> {
+        self.step(obs, choice, actions, None)
+    }
+
+    /// Writes actions as [`Self::choose`] does, and in the same pass the numbers of another slot, such as that of the next
+    /// hidden state, row by row. They mean nothing without a choice either.
+    ///
+    /// # Errors
+    /// `Value` if the lengths do not fit, `Room` without memory.
+    pub fn step(
+        &self,
+        obs: &[f32],
+        choice: Choice<'_>,
+        actions: &mut [i64],
+        also: Option<(usize, &mut [f32])>,
+    ) -> Result<bool> {
         let rows = self.rows(obs)?;
+        if let Some((slot, ref numbers)) = also
+            && self.width(slot).is_none_or(|width| numbers.len() != rows * width)
+        {
+            return value_error!("the results of {rows} rows have other lengths");
+        }
+        let also = also.map(|(slot, numbers)| (slot, DisjointRows::of(numbers, rows)));
         let clocks = match choice {
             Choice::Clocks(clocks) => clocks.len() == rows * self.outputs(),
             Choice::Greatest => true,
@@ -137,6 +157,10 @@ impl Network {
                 // SAFETY: a row is shown once, to one thread.
                 let action = unsafe { actions.row(row) };
                 action[0] = chosen;
+                if let Some((slot, numbers)) = &also {
+                    // SAFETY: as above.
+                    done.copy(*slot, k, unsafe { numbers.row(row) });
+                }
             }
             true
         })

@@ -40,6 +40,11 @@ impl Done<'_> {
         numbers.iter().step_by(step).take(width).copied()
     }
 
+    /// Writes the numbers of a slot for the row `k` of the tile.
+    pub fn copy(&self, slot: usize, k: usize, to: &mut [f32]) {
+        to.iter_mut().zip(self.row(slot, k)).for_each(|(to, number)| *to = number);
+    }
+
     /// The scale of the rounding errors of a slot: see [`magnitude`].
     pub fn scale(&self, slot: usize) -> [f32; WIDE] {
         let mut scale = [0.0; WIDE];
