@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from export.trained import POLICIES, RANDOM, SHAPE, made, wanted
+from export.trained import POLICIES, RANDOM, RECURRENT, SHAPE, episode, made, wanted
 from rlfast import load_policy
 from rlfast.export import c, program_of, save
 from rlfast.export.program import Scale
@@ -25,7 +25,7 @@ def name_of(policy):
 
 
 def programs():
-    found = {name: program_of(made(name), SHAPE) for name in POLICIES}
+    found = {name: program_of(made(name), SHAPE) for name in (*POLICIES, *RECURRENT)}
     tail = {"shape": (2, 3), "places": [5, 0, 3, 1, 2]}
     scales = [
         replace(NORMAL, mean=np.ones(5), deviation=np.full(5, 2.0)),
@@ -50,9 +50,10 @@ def compiled(tmp_path_factory):
         calls.append(f"""
     if (!strcmp(argv[1], "{own}")) {{
         {real} obs[{own}_OBSERVATION]; {kind} action[{own}_ACTION]; float draws[{own}_DRAWS + 1];
+        {f"{own}_state state; {own}_reset(&state);" if program.state else ""}
         while (fread(obs, sizeof obs, 1, stdin) == 1) {{
             if (random && fread(draws, sizeof(float), {own}_DRAWS, stdin) != {own}_DRAWS) return 1;
-            {own}_act(obs, {given}action);
+            {own}_act(obs, {"&state, " if program.state else ""}{given}action);
             for (k = 0; k < {own}_ACTION; k++) {{ double y = action[k]; fwrite(&y, sizeof y, 1, stdout); }}
         }}
         return 0;
@@ -101,6 +102,12 @@ def test_draws_with_given_random_numbers(name, compiled, tmp_path):
     )
     loaded = load_policy(save(program, tmp_path / "policy"))
     assert same(compiled(name, obs, draws.numpy()), loaded(obs, deterministic=False))
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_hidden_states_are_the_callers(name, compiled):
+    obs, policy = observations(), made(name)
+    assert same(compiled(name, obs), np.concatenate(episode(policy, obs[:, None], deterministic=True)))
 
 
 def test_normalized_and_picked_observations(compiled, tmp_path):

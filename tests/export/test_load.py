@@ -11,11 +11,12 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from export.trained import POLICIES, RANDOM, SHAPE, dqn, made, ppo, wanted
+from export.trained import POLICIES, RANDOM, RECURRENT, SHAPE, dqn, episode, made, ppo, wanted
 from rlfast import load_policy
+from rlfast.data import Batch
 from rlfast.export import program_of, save
 from rlfast.policy import DQNPolicy
-from rlfast.utils.net.common import Net, Recurrent
+from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
 
 
@@ -136,8 +137,87 @@ def test_deterministic_policies_draw_nothing(exported):
         exported(made("DQN"))(np.zeros(5), deterministic=False)
 
 
-def test_there_is_nothing_to_reset(exported):
-    assert exported(made("DQN")).reset() is None
+# -- hidden states -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_hidden_states_are_kept_between_steps(name, exported):
+    policy = made(name)
+    loaded = exported(policy)
+    for rows in (1, 20):
+        obs = observations(rows * 6).reshape(6, rows, *SHAPE)
+        for _ in range(2):
+            loaded.reset()
+            for step, expected in zip(obs, episode(policy, obs, deterministic=True), strict=True):
+                assert same(loaded(step, deterministic=True), expected)
+    loaded.reset()
+    several = episode(policy, obs[:, :1], deterministic=True)
+    assert [np.ravel(loaded(step[0], deterministic=True)).tolist() for step in obs] == [
+        pytest.approx(np.ravel(one).tolist(), abs=2e-6) for one in several
+    ]
+
+
+def test_recurrent_policies_draw_from_the_same_seed(exported):
+    obs = observations(60).reshape(6, 10, *SHAPE)
+    for name in ("PPO, LSTM", "SAC, LSTM"):
+        policy, state = made(name), None
+        policy.deterministic_eval = False
+        loaded = exported(policy)
+        policy.seed(3)
+        loaded.seed(3)
+        for step in obs:
+            result = policy(Batch(obs=step, info={}), state)
+            assert same(loaded(step, deterministic=False), policy.map_action(result.act.detach().numpy()), 1e-5)
+            state = result.state
+
+
+def test_episodes_of_some_rows_begin(exported):
+    loaded, obs = exported(made("SAC, LSTM")), observations(20).reshape(5, 4, *SHAPE)
+    for rows in ([1, 3], np.array([False, True, False, True]), np.array([3, 1], np.uint8)):
+        loaded.reset()
+        for step in obs[:3]:
+            loaded(step)
+        loaded.reset(rows)
+        mixed = loaded(obs[3], deterministic=True)
+        loaded.reset()
+        begun = loaded(obs[3], deterministic=True)
+        loaded.reset()
+        lasting = [loaded(step, deterministic=True) for step in obs[:4]][-1]
+        assert (mixed[[1, 3]] == begun[[1, 3]]).all()
+        assert (mixed[[0, 2]] == lasting[[0, 2]]).all()
+        assert (mixed[0] != begun[0]).any()
+
+
+def test_other_numbers_of_rows_need_a_reset(exported):
+    loaded = exported(made("DQN, LSTM"))
+    assert loaded.reset([7]) is None  # there is no state yet
+    loaded(observations(3))
+    for rows in (observations(2), observations(1)[0]):
+        with pytest.raises(ValueError, match=r"of 3 observations, and this step has .: begin new episodes with reset"):
+            loaded(rows)
+    for rows, error in (([3], IndexError), ([-1], IndexError), ([True, False], ValueError), (["x"], TypeError)):
+        with pytest.raises(error):
+            loaded.reset(rows)
+    loaded.reset()
+    assert loaded(observations(2)).shape == (2,)
+
+
+def test_errors_leave_hidden_states(exported):
+    loaded, obs = exported(made("SAC, LSTM")), observations(2)
+    first = [loaded(one, deterministic=True) for one in obs][-1]
+    loaded.reset()
+    loaded(obs[0])
+    with pytest.raises(ValueError, match="NaN"):
+        loaded(np.full(5, np.nan), deterministic=True)
+    assert (loaded(obs[1], deterministic=True) == first).all()
+
+
+def test_policies_without_a_hidden_state_have_nothing_to_reset(exported):
+    loaded = exported(made("DQN"))
+    loaded(observations(3))
+    assert loaded.reset() is None
+    assert loaded.reset([0, 2]) is None
+    assert loaded(observations(2)).shape == (2,)
 
 
 class Greedy(DQNPolicy):
@@ -148,7 +228,6 @@ class Greedy(DQNPolicy):
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: dqn(model=Recurrent(1, 5, 4)), "(hidden state|lstm)"),
         (lambda: Greedy(model=Net(5, 4, [8]), optim=adam(1e-3), action_space=Discrete(4)), "a method of its own"),
         (lambda: ppo(action_space=Box(0, 9, (3,), np.int64)), "not of a float Box"),
         (lambda: ppo(dist_fn=lambda *x: torch.distributions.Independent(torch.distributions.Normal(*x), 1)), "dist_fn"),
@@ -206,6 +285,11 @@ def contents(tmp_path):
     return save(program_of(made("PPO"), SHAPE), tmp_path / "policy").read_bytes()
 
 
+@pytest.fixture
+def recurrent(tmp_path):
+    return save(program_of(made("PPO, LSTM"), SHAPE), tmp_path / "policy").read_bytes()
+
+
 def changed(contents, change):
     header, numbers = parts(contents)
     policy = json.loads(header["__metadata__"]["policy"])
@@ -234,6 +318,11 @@ CHANGES = {
     "an unknown bound": (lambda p: p["action"].__setitem__("bound", "cut"), 'bounded by "cut"'),
     "another action": (lambda p: p["action"].__setitem__("shape", [4]), "its actions have 4 numbers"),
     "draws without a distribution": (lambda p: p["action"].__setitem__("deviation", None), "no distribution"),
+    "a state of no slot": (lambda p: p.__setitem__("state", {"slot": 999, "size": 3}), "weights|not those of slot"),
+    "a state of another size": (lambda p: p.__setitem__("state", {"slot": 1, "size": 1}), "weights|not those of slot"),
+    "a state without numbers": (lambda p: p.__setitem__("state", {"slot": 1, "size": 0}), "not those of slot 1"),
+    "a huge state": (lambda p: p.__setitem__("state", {"slot": 1, "size": 2**63}), "weights|numbers for a row"),
+    "a state that is none": (lambda p: p.__setitem__("state", 7), "no `slot`"),
     "too many nodes": (lambda p: p["nodes"].extend([["tanh", 1]] * 2**18), "numbers for a row"),
 }
 
@@ -301,8 +390,9 @@ def survives(contents, tmp_path, count, seed):
     return opened
 
 
-def test_damaged_files_are_errors(contents, tmp_path):
+def test_damaged_files_are_errors(contents, recurrent, tmp_path):
     assert 0 < survives(contents, tmp_path, 500, 0) < 500
+    assert 0 < survives(recurrent, tmp_path, 500, 1) < 500
 
 
 def test_nan_weights_are_errors_when_acting(contents, tmp_path):

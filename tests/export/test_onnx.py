@@ -6,14 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from export.trained import POLICIES, SHAPE, made, wanted
+from export.trained import POLICIES, RECURRENT, SHAPE, episode, made, wanted
 from rlfast import load_policy
 from rlfast.export import program_of, save
 from rlfast.export.program import Scale
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
-SHORT = ("DQN, all nodes", "DDPG", "PPO, multi-discrete")
+SHORT = ("DQN, all nodes", "DDPG", "PPO, multi-discrete", "SAC, LSTM")
+
+
+def mostly_long(names):
+    return [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
 def session(program, folder):
@@ -30,15 +34,24 @@ def same(found, expected):
     return np.abs(found - expected).max() <= 3e-6
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in POLICIES]
-)
+@pytest.mark.parametrize("name", mostly_long(POLICIES))
 def test_the_same_actions(name, tmp_path):
     policy = made(name)
     model = session(program_of(policy, SHAPE), tmp_path)
     for rows in (1, 300):
         obs = np.random.default_rng(rows).normal(size=(rows, *SHAPE)).astype(np.float32)
         assert same(model.run(["action"], {"obs": obs})[0], wanted(policy, obs, deterministic=True))
+
+
+@pytest.mark.parametrize("name", mostly_long(RECURRENT))
+def test_hidden_states_are_inputs_and_outputs(name, tmp_path):
+    policy = made(name)
+    model = session(program_of(policy, SHAPE), tmp_path)
+    obs = np.random.default_rng(0).normal(size=(6, 9, *SHAPE)).astype(np.float32)
+    state = np.zeros((9, model.get_inputs()[1].shape[1]), np.float32)
+    for step, expected in zip(obs, episode(policy, obs, deterministic=True), strict=True):
+        action, state = model.run(["action", "next_state"], {"obs": step, "state": state})
+        assert same(action, expected)
 
 
 def test_observations_are_prepared_and_the_model_is_described(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 import rlfast
 from rlfast.cli import main
+from rlfast.data import Batch
 from rlfast.experiment import train
 from rlfast.experiment.algorithms import ALGORITHMS
 
@@ -104,11 +105,14 @@ def test_policies_of_pictures_are_exported(to, tmp_path):
         assert [int(ours(one)) for one in pictures] == [theirs.compute_action(one) for one in pictures]
 
 
-def test_policies_with_a_hidden_state_are_refused(tmp_path, capsys):
+def test_policies_with_a_hidden_state_are_exported(tmp_path):
     settings = ["num-envs=2", "eval-episodes=2", "eval-envs=2", "max-steps=64", "start-steps=16", "no-progress"]
     settings += ["recurrent", "hidden-sizes=8"]
     command = ["train", "dqn", "--env", "CartPole-v1", "--run-dir", str(tmp_path / "run")]
     assert main([*command, *(f"--{one}" for one in settings)]) == 0
-    assert main(["export", str(tmp_path / "run"), "--to", "rlfast", "--out", str(tmp_path / "out")]) == 2
-    assert "DQNPolicy cannot be exported: the network has a hidden state" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert main(["export", str(tmp_path / "run"), "--to", "rlfast", "--out", str(tmp_path / "out")]) == 0
+    ours, theirs, state = rlfast.load_policy(tmp_path / "out"), rlfast.load(tmp_path / "run"), None
+    for obs in np.random.default_rng(0).normal(size=(30, 8, 4)).astype(np.float32):
+        result = theirs(Batch(obs=obs, info={}), state)
+        state = result.state
+        assert ours(obs).tolist() == result.act.tolist()

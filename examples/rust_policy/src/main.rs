@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     let (mut env, mut obs, mut action, mut steps) = (TimeLimit::new(CartPole::default(), 500), [0.0; 4], [0], 0);
     env.reset(Some(0), &mut obs);
     loop {
-        policy.choose(Observations::Singles(&obs), None, &mut action)?;
+        policy.choose(Observations::Singles(&obs), &mut [], None, &mut action)?;
         let outcome = env.step(&action, &mut obs);
         steps += 1;
         if outcome.terminated || outcome.truncated {
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     println!("the pole stood for {steps} steps");
     let start = Instant::now();
     for _ in 0..DECISIONS {
-        policy.choose(Observations::Singles(black_box(&obs)), None, &mut action)?;
+        policy.choose(Observations::Singles(black_box(&obs)), &mut [], None, &mut action)?;
     }
     println!("a decision takes {:.0} ns", start.elapsed().as_nanos() as f64 / f64::from(DECISIONS));
     Ok(())

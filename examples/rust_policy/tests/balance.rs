@@ -13,7 +13,7 @@ fn the_pole_stands_for_whole_episodes() {
     for seed in 0..20 {
         env.reset(Some(seed), &mut obs);
         for step in 1.. {
-            policy.choose(Observations::Singles(&obs), None, &mut action).unwrap();
+            policy.choose(Observations::Singles(&obs), &mut [], None, &mut action).unwrap();
             let outcome = env.step(&action, &mut obs);
             if outcome.terminated || outcome.truncated {
                 lengths.push(step);

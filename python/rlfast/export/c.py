@@ -284,7 +284,9 @@ def _prepared(to: _Writer) -> None:
         if scale.limit is not None:
             limit = literal(scale.limit, "")
             steps.append(f"x = x > {limit} ? {limit} : x < -{limit} ? -{limit} : x;")
-    to.each(0, f"{{ double x = obs[{place}]; {' '.join(steps)} s0[i] = (float)x; }}")
+    to.each(0, f"{{ double x = obs[{place}]; {' '.join(steps)} s0[i] = (float)x; }}", program.seen)
+    if program.state is not None:
+        to.each(0, f"s0[{program.seen} + i] = state->numbers[i];", program.state.size)
 
 
 def _chosen(to: _Writer, action: Choices) -> None:
@@ -337,6 +339,15 @@ def _identifier(name: str) -> str:
     return name if re.match(r"[A-Za-z]", name) else f"policy_{name}"
 
 
+def _state(name: str, size: int) -> list[str]:
+    """Return the type of the hidden state, and the function that begins an episode."""
+    return [
+        f"typedef struct {{ float numbers[{size}]; }} {name}_state;\n",
+        f"static inline void {name}_reset({name}_state *state)\n{{",
+        f"    int i;\n    for (i = 0; i < {size}; i++) state->numbers[i] = 0.0f;\n}}\n",
+    ]
+
+
 def _text(lines: Sequence[str]) -> Iterator[str]:
     return (f"    {line}" for line in lines)
 
@@ -353,6 +364,8 @@ def written(program: Program, name: str = "policy") -> bytes:
     _prepared(to)
     for slot, node in enumerate(program.nodes, 1):
         to.node(slot, *node)
+    if program.state is not None:
+        to.each(program.state.slot, f"state->numbers[i] = s{program.state.slot}[i];")
     count = len(action.sizes) if isinstance(action, Choices) else to.widths[action.mean]
     if isinstance(action, Choices):
         kind = "int"
@@ -361,21 +374,28 @@ def written(program: Program, name: str = "policy") -> bytes:
         kind = "float" if action.dtype == "float32" else "double"
         _controlled(to)
     given = "double" if program.scales else "float"
-    draws = "const float *draws, " if program.draws else ""
     slots = [f"float s{slot}[{width}];" for slot, width in enumerate(to.widths)]
     about = ", ".join(str(program.about[key]) for key in ("policy", "env") if key in program.about)
     about = f"{about}: written by rlfast {program.about.get('rlfast', '')}".replace("*", "")  # ends no comment
     how = "exponential" if isinstance(action, Choices) else "standard normal"
-    why = f"\n   draws: {name}_DRAWS {how} random numbers for a drawn action, or NULL for the best one" * bool(draws)
+    arguments = [(f"const {given} *obs", f"{name}_OBSERVATION numbers, as the environment gives them")]
+    if program.state is not None:
+        why = f"the hidden state; call {name}_reset where an episode begins"
+        arguments.append((f"{name}_state *state", why))
+    if program.draws:
+        why = f"{name}_DRAWS {how} random numbers for a drawn action, or NULL for the best one"
+        arguments.append(("const float *draws", why))
+    arguments.append((f"{kind} *action", f"{name}_ACTION numbers, as the environment takes them"))
     lines = [
         f"/* {about}. C99, needs libm.\n",
         f"   {name}_act computes the action for one observation; it allocates nothing and keeps nothing.",
-        f"   obs: {name}_OBSERVATION numbers, as the environment gives them{why}",
-        f"   action: {name}_ACTION numbers, as the environment takes them */",
+        *(f"   {argument.split('*')[1]}: {why}" for argument, why in arguments),
+        "*/",
         f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n#include <math.h>\n",
         f"enum {{ {name}_OBSERVATION = {program.size}, {name}_ACTION = {count}, {name}_DRAWS = {program.draws} }};\n",
+        *(_state(name, program.state.size) if program.state else []),
         *to.data,
-        f"\nstatic inline void {name}_act(const {given} *obs, {draws}{kind} *action)\n{{",
+        f"\nstatic inline void {name}_act({', '.join(argument for argument, _ in arguments)})\n{{",
         *_text([*slots, "int i, k;", "(void)k;", *to.code]),
         "}\n\n#endif\n",
     ]

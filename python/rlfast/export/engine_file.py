@@ -71,6 +71,7 @@ def written(program: Program) -> bytes:
         "observation": {"shape": program.shape, "places": places, "scales": scales},
         "nodes": [[_part(part, tensors) for part in node] for node in program.nodes],
         "action": _action(program, tensors),
+        "state": None if program.state is None else vars(program.state),
         "random": program.random,
     }
     text = json.dumps(description, separators=(",", ":"), allow_nan=False)

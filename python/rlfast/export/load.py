@@ -15,7 +15,11 @@ def load_policy(path: str | os.PathLike[str]) -> ExportedPolicy:
     an array of the space's shape, and ``[B, ...]`` for several. Actions are the best ones, or, of a run with
     ``--no-deterministic-eval``, drawn; ``policy(obs, deterministic=True)`` and ``False`` choose. ``policy.seed(seed)``
     restarts the random numbers, those that the trained policy would draw after its own ``seed(seed)``; a new policy
-    begins as after ``seed(0)``. ``policy.reset()`` begins an episode, and ``policy.metadata`` describes the policy.
+    begins as after ``seed(0)``. ``policy.metadata`` describes the policy.
+
+    A recurrent policy keeps a hidden state for each observation of a call, for the next call. ``policy.reset()`` begins
+    new episodes, of as many observations as the next call has; another number without it is a ValueError.
+    ``policy.reset(rows)`` begins those of some rows, given by their numbers or by a flag for each row.
 
     :param path: the file. It may be from a stranger: opening it runs no code.
     :return: the policy.

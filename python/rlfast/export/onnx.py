@@ -96,17 +96,20 @@ class _Module(nn.Module):
         self.register_buffer(name, torch.from_numpy(part.copy()))
         return getattr(self, name)
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, obs: Tensor, state: Tensor | None = None) -> tuple[Tensor, ...]:
         x = obs.flatten(1)
         if self._places is not None:
             x = x.index_select(1, self._places)
         for mean, deviation, limit in self._scales:
             x = (x.double() - mean) / deviation
             x = x if limit is None else x.clamp(-limit, limit)
-        slots = [x.float()]
+        slots = [x.float() if state is None else torch.cat([x.float(), state], 1)]
         for name, *parts in self._nodes:
             slots.append(_computed(slots, name, *parts))
-        action = self._program.action
+        after = () if self._program.state is None else (slots[self._program.state.slot],)
+        return *self._acted(slots, self._program.action), *after
+
+    def _acted(self, slots: list[Tensor], action: Choices | Controls) -> tuple[Tensor, ...]:
         if isinstance(action, Choices):
             groups = torch.split_with_sizes(slots[action.slot], [*action.sizes], 1)
             chosen = torch.stack([numbers.argmax(1) for numbers in groups], 1) + torch.tensor([*action.starts])
@@ -212,7 +215,8 @@ def written(program: Program) -> bytes:
 
     Its input is ``obs``, ``[batch, ...]``, float64 for a program that normalizes and else float32. Its outputs are
     ``action``, the best actions for the environment, and the parameters of their distribution: ``action_logits``, or
-    ``action_values`` if they are never drawn, or ``action_mean``, and ``action_deviation`` if there is one.
+    ``action_values`` if they are never drawn, or ``action_mean``, and ``action_deviation`` if there is one. A recurrent
+    policy has also the input ``state``, ``[batch, size]``, and the output ``next_state``.
 
     :param program: the program.
     :raises ValueError: if the program has a node that is not written in ONNX yet.
@@ -223,13 +227,18 @@ def written(program: Program) -> bytes:
         outputs = ["action", "action_logits" if action.logits else "action_values"]
     else:
         outputs = ["action", "action_mean", *(["action_deviation"] if action.deviation is not None else [])]
+    given, inputs = [obs], ["obs"]
+    if program.state is not None:
+        given, inputs = [obs, torch.zeros(2, program.state.size)], ["obs", "state"]
+        outputs.append("next_state")
+    batch = {0: torch.export.Dim("batch")}
     with _quietly(), torch.no_grad():
         made: Any = torch.onnx.export(
             module,
-            (obs,),
+            tuple(given),
             dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
-            input_names=["obs"],
+            dynamic_shapes=tuple(batch for _ in given),
+            input_names=inputs,
             output_names=outputs,
             verbose=False,
         )

@@ -65,10 +65,20 @@ class Controls:
 
 
 @dataclass(frozen=True, kw_only=True)
+class State:
+    """The hidden state of a recurrent policy: numbers that are 0 where an episode begins."""
+
+    slot: int
+    """The slot of the next one."""
+    size: int
+    """Its numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """A policy, from the observation of an environment to its action, without torch.
 
-    Slot 0 holds the prepared observation, as float32, and node k computes slot k + 1.
+    Slot 0 holds the prepared observation and then the hidden state, as float32, and node k computes slot k + 1.
     """
 
     shape: tuple[int, ...]
@@ -83,6 +93,8 @@ class Program:
     """How actions come from slots."""
     random: bool
     """Whether the policy draws its actions when it is evaluated."""
+    state: State | None = None
+    """The hidden state; None for a policy without one."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What is known about the policy, as plain data, such as its environment."""
 
@@ -92,8 +104,8 @@ class Program:
         return math.prod(self.shape)
 
     @property
-    def inputs(self) -> int:
-        """The numbers that the network sees."""
+    def seen(self) -> int:
+        """The numbers of a prepared observation."""
         return self.size if self.places is None else len(self.places)
 
     @property
@@ -105,4 +117,4 @@ class Program:
 
     def widths(self) -> list[int]:
         """Return the number of elements of each slot."""
-        return Network(self.inputs, self.nodes).widths
+        return Network(self.seen + (self.state.size if self.state else 0), self.nodes).widths

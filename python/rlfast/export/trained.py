@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from rlfast._core import __version__
-from rlfast.export.program import Choices, Controls, Program, Scale
+from rlfast.export.program import Choices, Controls, Program, Scale, State
 from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.export"):
@@ -49,6 +50,7 @@ def program_of(policy: BasePolicy, shape: tuple[int, ...], *, is_bytes: bool = F
         raise ValueError(f"{name} cannot be exported: it maps actions by a method of its own")
     decision = described.decision
     action = _choices(policy, decision) if isinstance(decision, Discrete) else _controls(policy, decision)
+    state = described.state
     about = {"rlfast": __version__, "policy": name, "action_space": str(policy.action_space)}
     return Program(
         shape=shape,
@@ -57,6 +59,7 @@ def program_of(policy: BasePolicy, shape: tuple[int, ...], *, is_bytes: bool = F
         nodes=described.nodes,
         action=action,
         random=described.random,
+        state=None if state is None else State(slot=state, size=described.inputs - math.prod(shape)),
         about=about,
     )
 

@@ -35,7 +35,7 @@ fn file(description: &str) -> Vec<u8> {
 fn discrete(places: &str, scales: &str) -> Vec<u8> {
     file(&format!(
         r#"{{"observation":{{"shape":[3],"places":{places},"scales":{scales}}},
-        "nodes":[["linear",0,"w","b",false]],"random":true,
+        "nodes":[["linear",0,"w","b",false]],"random":true,"state":null,
         "action":{{"type":"discrete","slot":1,"sizes":[2],"starts":[5],"logits":true,"shape":[]}}}}"#
     ))
 }
@@ -43,15 +43,26 @@ fn discrete(places: &str, scales: &str) -> Vec<u8> {
 fn continuous(bound: &str, stretched: bool) -> Vec<u8> {
     file(&format!(
         r#"{{"observation":{{"shape":[3],"places":null,"scales":[]}},
-        "nodes":[["linear",0,"w","b",false],["constant","b"]],"random":false,
+        "nodes":[["linear",0,"w","b",false],["constant","b"]],"random":false,"state":null,
         "action":{{"type":"continuous","mean":1,"deviation":2,"squashed":false,"bound":{bound},"stretched":{stretched},
         "low":"low","high":"high","shape":[2],"dtype":"float64"}}}}"#
     ))
 }
 
+/// The observations are summed up in the state, and the action is twice the sum that was before.
+fn recurrent() -> Vec<u8> {
+    file(
+        r#"{"observation":{"shape":[1],"places":null,"scales":[]},
+        "nodes":[["pick",0,"p"],["linear",1,"w","b",false],["scale",2,2.0]],"random":false,
+        "state":{"slot":2,"size":2},
+        "action":{"type":"continuous","mean":3,"deviation":null,"squashed":false,"bound":null,"stretched":false,
+        "low":null,"high":null,"shape":[2],"dtype":"float32"}}"#,
+    )
+}
+
 fn controlled(file: &[u8], obs: &[f32], draws: Option<&[f32]>) -> [f64; 2] {
     let mut action = [0.0; 2];
-    Policy::from_bytes(file).unwrap().control(Observations::Singles(obs), draws, &mut action).unwrap();
+    Policy::from_bytes(file).unwrap().control(Observations::Singles(obs), &mut [], draws, &mut action).unwrap();
     action
 }
 
@@ -59,7 +70,7 @@ fn controlled(file: &[u8], obs: &[f32], draws: Option<&[f32]>) -> [f64; 2] {
 fn the_greatest_number_is_chosen() {
     let policy = Policy::from_bytes(&discrete("null", "[]")).unwrap();
     let mut actions = [0; 2];
-    policy.choose(Observations::Singles(&[1.0, 0.0, 0.0, 0.0, 0.0, 2.0]), None, &mut actions).unwrap();
+    policy.choose(Observations::Singles(&[1.0, 0.0, 0.0, 0.0, 0.0, 2.0]), &mut [], None, &mut actions).unwrap();
     assert_eq!(actions, [5, 6]);
     assert!(policy.is_random() && policy.is_discrete());
 }
@@ -70,7 +81,7 @@ fn draws_follow_the_softmax() {
     let (rows, mut generator) = (20_000, Generator::of_policy(3));
     let (obs, mut actions) = (vec![0.0; 3 * rows], vec![0; rows]);
     let draws = policy.draws(rows, &mut generator).unwrap();
-    policy.choose(Observations::Singles(&obs), Some(&draws), &mut actions).unwrap();
+    policy.choose(Observations::Singles(&obs), &mut [], Some(&draws), &mut actions).unwrap();
     let share = actions.iter().filter(|&&action| action == 6).count() as f64 / rows as f64;
     assert!((share - 1.0 / (1.0 + 1_f64.exp())).abs() < 0.01);
 }
@@ -81,10 +92,10 @@ fn observations_are_picked_and_normalized() {
     let policy = Policy::from_bytes(&discrete(r#""p""#, scales)).unwrap();
     // seen as (0, 6, 3.5) and scaled to (-0.5, 1, 1): the sums are 0.5 + 0.5 and 2 - 0.5
     let (mut actions, obs) = ([0], [6.0, 3.5, 0.0]);
-    policy.choose(Observations::Doubles(&obs), None, &mut actions).unwrap();
+    policy.choose(Observations::Doubles(&obs), &mut [], None, &mut actions).unwrap();
     assert_eq!(actions, [6]);
     // (0, 6, 99) is bounded to (-0.5, 1, 1.5), and (30, 30, -99) to (1.5, 1.5, -1.5)
-    policy.choose(Observations::Doubles(&[30.0, -99.0, 30.0]), None, &mut actions).unwrap();
+    policy.choose(Observations::Doubles(&[30.0, -99.0, 30.0]), &mut [], None, &mut actions).unwrap();
     assert_eq!(actions, [5]);
 }
 
@@ -101,27 +112,47 @@ fn actions_are_bounded_and_stretched() {
 }
 
 #[test]
+fn hidden_states_are_the_callers() {
+    let policy = Policy::from_bytes(&recurrent()).unwrap();
+    assert_eq!(policy.hidden(), 2);
+    let (mut hidden, mut actions) = ([0.0; 4], [0.0; 4]);
+    // seen as (state 1, obs, state 0): the state becomes (state 1 + obs + 0.5, obs + state 0 - 0.5)
+    policy.control(Observations::Singles(&[1.0, 5.0]), &mut hidden, None, &mut actions).unwrap();
+    assert_eq!((hidden, actions), ([1.5, 0.5, 5.5, 4.5], [3.0, 1.0, 11.0, 9.0]));
+    hidden[2..].fill(0.0);
+    policy.control(Observations::Doubles(&[2.0, 5.0]), &mut hidden, None, &mut actions).unwrap();
+    assert_eq!(hidden, [3.0, 3.0, 5.5, 4.5]);
+    for wrong in [0, 2, 5] {
+        let mut hidden = vec![0.0; wrong];
+        let error = policy.control(Observations::Singles(&[1.0, 5.0]), &mut hidden, None, &mut actions).unwrap_err();
+        assert!(error.to_string().contains("2 observations need 4 numbers of hidden states"), "{error}");
+    }
+    assert!(policy.control(Observations::Singles(&[f32::NAN, 5.0]), &mut hidden, None, &mut actions).is_err());
+    assert_eq!(hidden, [3.0, 3.0, 5.5, 4.5]);
+}
+
+#[test]
 fn wrong_calls_are_errors() {
     let policy = Policy::from_bytes(&discrete("null", "[]")).unwrap();
     let mut action = [0];
     for (obs, draws, room) in [(2, None, 1), (3, None, 2), (3, Some(1), 1), (6, None, 1)] {
         let (obs, draws) = (vec![0.0; obs], draws.map(|count| vec![1.0; count]));
         let mut actions = vec![0; room];
-        assert!(policy.choose(Observations::Singles(&obs), draws.as_deref(), &mut actions).is_err());
+        assert!(policy.choose(Observations::Singles(&obs), &mut [], draws.as_deref(), &mut actions).is_err());
     }
-    assert!(policy.control(Observations::Singles(&[0.0; 3]), None, &mut [0.0]).is_err());
+    assert!(policy.control(Observations::Singles(&[0.0; 3]), &mut [], None, &mut [0.0]).is_err());
     let policy = Policy::from_bytes(&continuous("null", true)).unwrap();
-    assert!(policy.choose(Observations::Singles(&[0.0; 3]), None, &mut action).is_err());
+    assert!(policy.choose(Observations::Singles(&[0.0; 3]), &mut [], None, &mut action).is_err());
     let mut actions = [0.0; 2];
-    assert!(policy.control(Observations::Singles(&[9.0; 3]), None, &mut actions).is_err(), "outside [-1, 1]");
-    assert!(policy.control(Observations::Singles(&[f32::NAN; 3]), None, &mut actions).is_err());
+    assert!(policy.control(Observations::Singles(&[9.0; 3]), &mut [], None, &mut actions).is_err(), "outside [-1, 1]");
+    assert!(policy.control(Observations::Singles(&[f32::NAN; 3]), &mut [], None, &mut actions).is_err());
 }
 
 #[test]
 fn places_of_many_nodes_are_few() {
     let nodes = vec![r#"["pick",0,"p"]"#; 1_500_000].join(",");
     let description = format!(
-        r#"{{"observation":{{"shape":[3],"places":null,"scales":[]}},"nodes":[{nodes}],"random":false,
+        r#"{{"observation":{{"shape":[3],"places":null,"scales":[]}},"nodes":[{nodes}],"random":false,"state":null,
         "action":{{"type":"discrete","slot":1,"sizes":[3],"starts":[0],"logits":false,"shape":[]}}}}"#
     );
     let error = Policy::from_bytes(&file(&description)).unwrap_err().to_string();
@@ -131,7 +162,7 @@ fn places_of_many_nodes_are_few() {
 /// Changes some bytes of files, most of them in the header, and lets those act that can be opened.
 fn mutate(count: usize, seed: u64) -> usize {
     let (mut stream, mut opened) = (Stream::new(seed), 0);
-    let files = [discrete("null", "[]"), discrete(r#""p""#, "[]"), continuous(r#""clip""#, true)];
+    let files = [discrete("null", "[]"), discrete(r#""p""#, "[]"), continuous(r#""clip""#, true), recurrent()];
     for k in 0..count {
         let mut file = files[k % files.len()].clone();
         let header = 8 + u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
@@ -146,11 +177,11 @@ fn mutate(count: usize, seed: u64) -> usize {
         let Ok(policy) = Policy::from_bytes(&file) else { continue };
         opened += 1;
         let obs = vec![0.5; policy.shape().iter().product()];
-        let actions = policy.action_shape().iter().product();
+        let (actions, mut hidden) = (policy.action_shape().iter().product(), vec![0.0; policy.hidden()]);
         if policy.is_discrete() {
-            policy.choose(Observations::Doubles(&obs), None, &mut vec![0; actions]).unwrap();
+            policy.choose(Observations::Doubles(&obs), &mut hidden, None, &mut vec![0; actions]).unwrap();
         } else {
-            let _ = policy.control(Observations::Doubles(&obs), None, &mut vec![0.0; actions]);
+            let _ = policy.control(Observations::Doubles(&obs), &mut hidden, None, &mut vec![0.0; actions]);
         }
     }
     opened

@@ -1,7 +1,7 @@
 //! `ExportedPolicy`: a trained policy from a file of `rlfast export`.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use numpy::Element as _;
 use rlfast_core::nn::{Observations, Policy};
@@ -14,6 +14,8 @@ use crate::prelude::*;
 pub struct ExportedPolicy {
     policy: Policy,
     generator: Mutex<Generator>,
+    /// The hidden states after the last step, row by row; empty where episodes begin.
+    hidden: Mutex<Vec<f32>>,
 }
 
 #[pymethods]
@@ -21,7 +23,7 @@ impl ExportedPolicy {
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
         let policy = Policy::open(&path).python()?;
-        Ok(Self { policy, generator: Mutex::new(Generator::of_policy(0)) })
+        Ok(Self { policy, generator: Mutex::new(Generator::of_policy(0)), hidden: Mutex::default() })
     }
 
     #[pyo3(signature = (obs, *, deterministic = None))]
@@ -36,6 +38,7 @@ impl ExportedPolicy {
         };
         let (given, shape) = (array.shape(), self.policy.shape());
         let rows = if given == shape { None } else { Some(self.rows(given)?) };
+        let mut hidden = self.hidden_of(rows.unwrap_or(1))?;
         let draws = if deterministic.unwrap_or(!self.policy.is_random()) {
             None
         } else {
@@ -53,11 +56,46 @@ impl ExportedPolicy {
             // SAFETY: as above.
             Observations::Doubles(unsafe { array::elements(&doubles) }.expect("invariant: NumPy made doubles"))
         };
-        self.act(obs.py(), seen, rows, draws.as_deref())
+        let actions = self.act(obs.py(), seen, &mut hidden, rows, draws.as_deref())?;
+        if !hidden.is_empty() {
+            *self.kept() = hidden;
+        }
+        Ok(actions)
     }
 
-    /// There is no hidden state: episodes may begin at any time.
-    fn reset(&self) {}
+    #[pyo3(signature = (rows = None))]
+    fn reset(&self, rows: Option<&Object<'_>>) -> PyResult<()> {
+        let size = self.policy.hidden();
+        let Some(rows) = rows else {
+            self.kept().clear();
+            return Ok(());
+        };
+        let rows = array::from_any(rows, None)?;
+        let is_mask = array::kind(&rows) == b'b';
+        if !is_mask && (!b"iu".contains(&array::kind(&rows)) || rows.shape().len() != 1) {
+            return Err(raised!(PyTypeError, "rows are a flag for each observation, or numbers of rows"));
+        }
+        let numbers = array::from_any(&rows, Some(i64::get_dtype(rows.py())))?;
+        // SAFETY: the thread stays attached while they are read, and runs nothing of Python's.
+        let numbers = unsafe { array::elements::<i64>(&numbers) }.expect("invariant: NumPy made integers");
+        let known = self.kept().len().checked_div(size).unwrap_or(0);
+        if known == 0 {
+            return Ok(()); // all episodes are at their beginning
+        }
+        if is_mask && numbers.len() != known {
+            return Err(raised!(PyValueError, "there are {known} hidden states, got {} flags", numbers.len()));
+        }
+        let chosen = numbers.iter().enumerate().filter(|(_, flag)| !is_mask || **flag != 0);
+        let chosen: Vec<i64> = chosen.map(|(k, &number)| if is_mask { k as i64 } else { number }).collect();
+        if let Some(row) = chosen.iter().find(|&&row| !(0..known as i64).contains(&row)) {
+            return Err(raised!(PyIndexError, "there are {known} hidden states, and none is that of row {row}"));
+        }
+        let mut hidden = self.kept();
+        for row in chosen {
+            hidden.iter_mut().skip(row as usize * size).take(size).for_each(|number| *number = 0.0);
+        }
+        Ok(())
+    }
 
     fn seed(&self, seed: u64) {
         *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = Generator::of_policy(seed);
@@ -75,6 +113,31 @@ impl ExportedPolicy {
 }
 
 impl ExportedPolicy {
+    /// No Python runs while the lock is held.
+    fn kept(&self) -> MutexGuard<'_, Vec<f32>> {
+        self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hidden states before a step of so many rows.
+    fn hidden_of(&self, rows: usize) -> PyResult<Vec<f32>> {
+        let size = self.policy.hidden();
+        if size == 0 {
+            return Ok(Vec::new());
+        }
+        let hidden = vectors::copied(&self.kept()).python()?;
+        if hidden.is_empty() {
+            return vectors::filled(0.0, rows.saturating_mul(size)).python();
+        }
+        if hidden.len() != rows.saturating_mul(size) {
+            return Err(raised!(
+                PyValueError,
+                "there are hidden states of {} observations, and this step has {rows}: begin new episodes with reset()",
+                hidden.len() / size
+            ));
+        }
+        Ok(hidden)
+    }
+
     /// The number of observations in an array of this shape.
     fn rows(&self, given: &[usize]) -> PyResult<usize> {
         let shape = self.policy.shape();
@@ -92,6 +155,7 @@ impl ExportedPolicy {
         &self,
         py: Python<'py>,
         obs: Observations<'_>,
+        hidden: &mut [f32],
         rows: Option<usize>,
         draws: Option<&[f32]>,
     ) -> PyResult<Object<'py>> {
@@ -101,21 +165,21 @@ impl ExportedPolicy {
         if policy.is_discrete() {
             if shape.is_empty() {
                 let mut action = [0];
-                policy.choose(obs, draws, &mut action).python()?;
+                policy.choose(obs, hidden, draws, &mut action).python()?;
                 return Ok(action[0].into_pyobject(py)?.into_any());
             }
             let mut actions = NewArray::new(py, shape)?;
-            policy.choose(obs, draws, actions.items()).python()?;
+            policy.choose(obs, hidden, draws, actions.items()).python()?;
             return Ok(actions.array);
         }
         if policy.is_double() {
             let mut actions = NewArray::new(py, shape)?;
-            policy.control(obs, draws, actions.items()).python()?;
+            policy.control(obs, hidden, draws, actions.items()).python()?;
             return Ok(actions.array);
         }
         let mut actions = NewArray::<f32>::new(py, shape)?;
         let mut doubles = vectors::filled(0.0, actions.items().len()).python()?;
-        policy.control(obs, draws, &mut doubles).python()?;
+        policy.control(obs, hidden, draws, &mut doubles).python()?;
         actions.items().iter_mut().zip(doubles).for_each(|(action, double)| *action = double as f32);
         Ok(actions.array)
     }

@@ -7,7 +7,7 @@ use super::network::Network;
 use crate::convert::as_single;
 use crate::error::{Result, value_error};
 use crate::rng::torch::Generator;
-use crate::vectors::{filled, with_room};
+use crate::vectors::{self, filled, with_room};
 
 /// Observations, row by row.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ pub(super) enum BoundedBy {
 /// use rlfast_core::nn::{Observations, Policy};
 /// let policy = Policy::open("hopper.rlfast".as_ref())?;
 /// let (obs, mut action) = ([0.0; 11], [0.0; 3]);
-/// policy.control(Observations::Doubles(&obs), None, &mut action)?;
+/// policy.control(Observations::Doubles(&obs), &mut [], None, &mut action)?;
 /// # Ok::<(), rlfast_core::error::Error>(())
 /// ```
 #[derive(Debug)]
@@ -94,6 +94,8 @@ pub struct Policy {
     pub(super) decision: Decision,
     pub(super) shape: Vec<usize>,
     pub(super) action_shape: Vec<usize>,
+    /// The slot of the next hidden state, whose numbers follow those of the observation in slot 0, and their number.
+    pub(super) state: Option<(usize, usize)>,
     pub(super) random: bool,
     pub(super) description: String,
     /// What the network's weights are read from.
@@ -111,6 +113,13 @@ impl Policy {
     #[must_use]
     pub fn action_shape(&self) -> &[usize] {
         &self.action_shape
+    }
+
+    /// Returns how many numbers the hidden state of one row has; 0 for a policy without one. They are the caller's, who
+    /// gives zeros where an episode begins, and they are replaced at each step.
+    #[must_use]
+    pub fn hidden(&self) -> usize {
+        self.state.map_or(0, |(_, size)| size)
     }
 
     /// Returns whether actions are whole numbers, by [`Self::choose`]; the others are made by [`Self::control`].
@@ -165,19 +174,26 @@ impl Policy {
     }
 
     /// Writes the discrete actions for each row of `obs`: the best ones, or samples by the random numbers `draws`, of
-    /// [`Self::draws`].
+    /// [`Self::draws`]. `hidden` has the hidden states, [`Self::hidden`] numbers for each row; after an error it is as
+    /// before.
     ///
     /// # Errors
     /// `Value` if the lengths do not fit, or actions are continuous; `Room` without memory.
-    pub fn choose(&self, obs: Observations<'_>, draws: Option<&[f32]>, actions: &mut [i64]) -> Result<()> {
+    pub fn choose(
+        &self,
+        obs: Observations<'_>,
+        hidden: &mut [f32],
+        draws: Option<&[f32]>,
+        actions: &mut [i64],
+    ) -> Result<()> {
         let Decision::Discrete { slot, ref sizes, ref starts, .. } = self.decision else {
             return value_error!("this policy has continuous actions: call `control`");
         };
-        let (obs, rows) = self.prepared(obs)?;
+        let (obs, rows) = self.prepared(obs, hidden)?;
         self.check(rows, draws, actions.len())?;
         let width = self.width(slot);
         let mut numbers = filled(0.0, rows * width)?;
-        self.network.forward(&obs, &[slot], &mut [&mut numbers])?;
+        self.forward(&obs, &[slot], &mut [&mut numbers], hidden)?;
         let (mut before, groups) = (0, sizes.len());
         for (group, (&size, &start)) in sizes.iter().zip(starts).enumerate() {
             for row in 0..rows {
@@ -194,25 +210,32 @@ impl Policy {
     }
 
     /// Writes the continuous actions for each row of `obs`: the means, or samples by the random numbers `draws`, of
-    /// [`Self::draws`].
+    /// [`Self::draws`]. `hidden` is as for [`Self::choose`].
     ///
     /// # Errors
     /// `Value` if the lengths do not fit, actions are discrete, or an action is not finite; `Room` without memory.
-    pub fn control(&self, obs: Observations<'_>, draws: Option<&[f32]>, actions: &mut [f64]) -> Result<()> {
+    pub fn control(
+        &self,
+        obs: Observations<'_>,
+        hidden: &mut [f32],
+        draws: Option<&[f32]>,
+        actions: &mut [f64],
+    ) -> Result<()> {
         let Decision::Continuous { mean, deviation, squashed, ref bound } = self.decision else {
             return value_error!("this policy has discrete actions: call `choose`");
         };
-        let (obs, rows) = self.prepared(obs)?;
+        let (obs, rows) = self.prepared(obs, hidden)?;
         self.check(rows, draws, actions.len())?;
         let mut numbers = filled(0.0, actions.len())?;
+        let mut after = vectors::copied(hidden)?;
         if let (Some(draws), Some(deviation)) = (draws, deviation) {
             let mut deviations = filled(0.0, actions.len())?;
-            self.network.forward(&obs, &[mean, deviation], &mut [&mut numbers, &mut deviations])?;
+            self.forward(&obs, &[mean, deviation], &mut [&mut numbers, &mut deviations], &mut after)?;
             for ((number, deviation), draw) in numbers.iter_mut().zip(deviations).zip(draws) {
                 *number += deviation * draw;
             }
         } else {
-            self.network.forward(&obs, &[mean], &mut [&mut numbers])?;
+            self.forward(&obs, &[mean], &mut [&mut numbers], &mut after)?;
         }
         if squashed {
             Function::Tanh.apply(&mut numbers);
@@ -221,7 +244,16 @@ impl Policy {
         for (row, actions) in numbers.chunks_exact(width).zip(actions.chunks_exact_mut(width)) {
             bound.apply(row, actions)?;
         }
+        hidden.copy_from_slice(&after);
         Ok(())
+    }
+
+    /// Computes some slots for each row, and the hidden states after the step.
+    fn forward(&self, seen: &[f32], slots: &[usize], out: &mut [&mut [f32]], hidden: &mut [f32]) -> Result<()> {
+        let Some((state, _)) = self.state else { return self.network.forward(seen, slots, out) };
+        let mut out: Vec<&mut [f32]> = out.iter_mut().map(|out| &mut **out).collect();
+        out.push(hidden);
+        self.network.forward(seen, &[slots, &[state]].concat(), &mut out)
     }
 
     fn check(&self, rows: usize, draws: Option<&[f32]>, actions: usize) -> Result<()> {
@@ -245,8 +277,9 @@ impl Policy {
     }
 
     /// What the network sees, and the number of rows.
-    fn prepared<'a>(&self, obs: Observations<'a>) -> Result<(Cow<'a, [f32]>, usize)> {
-        let (raw, inputs) = (self.shape.iter().product::<usize>(), self.network.inputs());
+    fn prepared<'a>(&self, obs: Observations<'a>, hidden: &[f32]) -> Result<(Cow<'a, [f32]>, usize)> {
+        let (raw, of_state) = (self.shape.iter().product::<usize>(), self.hidden());
+        let inputs = self.network.inputs() - of_state;
         let count = match obs {
             Observations::Singles(obs) => obs.len(),
             Observations::Doubles(obs) => obs.len(),
@@ -254,12 +287,20 @@ impl Policy {
         let Some(rows) = count.checked_div(raw).filter(|rows| rows * raw == count) else {
             return value_error!("an observation has {raw} numbers, got {count} in all");
         };
+        if hidden.len() != rows * of_state {
+            return value_error!(
+                "{rows} observations need {} numbers of hidden states, got {}",
+                rows * of_state,
+                hidden.len()
+            );
+        }
         if self.preparation.is_none()
+            && of_state == 0
             && let Observations::Singles(obs) = obs
         {
             return Ok((Cow::Borrowed(obs), rows));
         }
-        let mut seen = with_room(rows * inputs)?;
+        let mut seen = with_room(rows * self.network.inputs())?;
         for row in 0..rows {
             for k in 0..inputs {
                 let place = row * raw + self.preparation.places.as_ref().map_or(k, |places| places[k]);
@@ -273,6 +314,7 @@ impl Policy {
                 };
                 seen.push(single);
             }
+            seen.extend_from_slice(&hidden[row * of_state..][..of_state]);
         }
         Ok((Cow::Owned(seen), rows))
     }

@@ -118,7 +118,17 @@ impl Reader {
 
         let nodes = list(field(description, "nodes")?)?;
         let nodes = nodes.iter().map(|node| self.node(node)).collect::<Result<_>>()?;
-        let network = Network::new(inputs, nodes)?.frozen()?;
+        let state = match field(description, "state")? {
+            Value::Null => None,
+            state => Some((whole(field(state, "slot")?)?, whole(field(state, "size")?)?)),
+        };
+        let of_state = state.map_or(0, |(_, size)| size);
+        let network = Network::new(inputs.saturating_add(of_state), nodes)?.frozen()?;
+        if let Some((slot, size)) = state
+            && (network.width(slot) != Some(size) || size == 0)
+        {
+            return value_error!("its hidden state has {size} numbers, which are not those of slot {slot}");
+        }
         let action = field(description, "action")?;
         let action_shape = lengths(field(action, "shape")?)?;
         let decision = self.decision(action, &network, size(&action_shape)?)?;
@@ -133,7 +143,7 @@ impl Reader {
         }
         let kept = self.floats.into_values().map(|(numbers, _)| numbers).collect();
         let description = text.to_owned();
-        Ok(Policy { network, preparation, decision, shape, action_shape, random, description, _kept: kept })
+        Ok(Policy { network, preparation, decision, shape, action_shape, state, random, description, _kept: kept })
     }
 
     fn normalization(&self, scale: &Value, inputs: usize) -> Result<Normalization> {
