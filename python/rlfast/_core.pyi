@@ -579,10 +579,11 @@ class Network:
         ``("add", slot, slot)`` and likewise ``subtract``, ``multiply``, ``divide``, ``maximum`` and ``minimum``,
         ``("sum", slot, size)`` of groups and likewise ``mean``, ``max`` and ``min``, ``("softmax", slot, size)`` of
         groups, ``("expectation", slot, array)`` with the values of such a group, ``("normalize", slot, size, epsilon,
-        centered, weight or None, bias or None)`` of groups, ``("pick", slot, places)`` and ``("join", slots)`` with
-        int64 arrays, or ``(function, slot, *numbers)`` with a function among ``relu``, ``leaky_relu``, ``tanh``,
-        ``sigmoid``, ``silu``, ``elu``, ``gelu``, ``gelu_tanh``, ``softplus``, ``exp``, ``log``, ``sqrt``, ``square``,
-        ``abs``, ``reciprocal``, ``clamp``, ``scale`` and ``shift``. ValueError for weights that do not fit."""
+        centered, weight or None, bias or None)`` of groups, ``("one_hot", slot, size)`` of numbers below
+        the size, ``("pick", slot, places)`` and ``("join", slots)`` with int64 arrays, or ``(function, slot,
+        *numbers)`` with a function among ``relu``, ``leaky_relu``, ``tanh``, ``sigmoid``, ``silu``, ``elu``, ``gelu``,
+        ``gelu_tanh``, ``softplus``, ``exp``, ``log``, ``sqrt``, ``square``, ``abs``, ``reciprocal``, ``clamp``,
+        ``scale`` and ``shift``. ValueError for weights that do not fit."""
 
     @property
     def outputs(self) -> int:
@@ -622,7 +623,7 @@ class ExportedPolicy:
         for actions that are not finite, or for another number of observations than there are hidden states; TypeError
         for observations that are no numbers."""
 
-    def reset(self, rows: Any = None) -> None:
+    def reset(self, rows: object = None) -> None:
         """Begins episodes: clears hidden states, of which a call has one for each observation.
 
         :param rows: the rows whose episodes begin: their numbers, or a flag for each. Default: all, and the next call

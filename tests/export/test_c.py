@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from export.trained import POLICIES, RANDOM, RECURRENT, SHAPE, episode, made, wanted
+from export.trained import POLICIES, RANDOM, RECURRENT, SHAPE, SPACES, episode, made, sampled, spaced, wanted
 from rlfast import load_policy
+from rlfast.data.forms import Form
 from rlfast.export import c, program_of, save
 from rlfast.export.program import Scale
 
@@ -26,11 +27,12 @@ def name_of(policy):
 
 def programs():
     found = {name: program_of(made(name), SHAPE) for name in (*POLICIES, *RECURRENT)}
-    tail = {"shape": (2, 3), "places": [5, 0, 3, 1, 2]}
+    tail = {"form": Form.given((2, 3)), "places": [5, 0, 3, 1, 2]}
     scales = [
         replace(NORMAL, mean=np.ones(5), deviation=np.full(5, 2.0)),
         Scale(mean=np.zeros(5), deviation=np.ones(5), limit=None),
     ]
+    found |= {f"space {name}": program_of(spaced(name), space) for name, space in SPACES.items()}
     found["normalized"] = replace(found["PPO"], scales=scales, **tail)
     return found
 
@@ -108,6 +110,18 @@ def test_draws_with_given_random_numbers(name, compiled, tmp_path):
 def test_hidden_states_are_the_callers(name, compiled):
     obs, policy = observations(), made(name)
     assert same(compiled(name, obs), np.concatenate(episode(policy, obs[:, None], deterministic=True)))
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_observations_of_other_spaces(name, compiled):
+    obs, policy = sampled(SPACES[name], ROWS), spaced(name)
+    numbers = np.asarray(Form.of(obs, batched=True).flat(obs), np.float32).reshape(ROWS, -1)
+    assert same(compiled(f"space {name}", numbers), wanted(policy, obs))
+
+
+def test_the_order_of_arrays_is_in_the_header():
+    text = c.written(program_of(spaced("nested"), SPACES["nested"])).decode()
+    assert ": b.place [], b.x [2], a [1]" in text
 
 
 def test_normalized_and_picked_observations(compiled, tmp_path):

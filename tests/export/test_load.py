@@ -8,10 +8,25 @@ import sys
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
-from export.trained import POLICIES, RANDOM, RECURRENT, SHAPE, dqn, episode, made, ppo, wanted
+from export.trained import (
+    POLICIES,
+    RANDOM,
+    RECURRENT,
+    SHAPE,
+    SPACES,
+    Embedded,
+    dqn,
+    episode,
+    gsde,
+    made,
+    ppo,
+    sampled,
+    spaced,
+    wanted,
+)
 from rlfast import load_policy
 from rlfast.data import Batch
 from rlfast.export import program_of, save
@@ -135,6 +150,63 @@ def test_one_action_is_of_the_type_of_the_space(exported):
 def test_deterministic_policies_draw_nothing(exported):
     with pytest.raises(ValueError, match="one action for each observation"):
         exported(made("DQN"))(np.zeros(5), deterministic=False)
+
+
+# -- observations ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_observations_of_other_spaces(name, exported):
+    space, policy = SPACES[name], spaced(name)
+    loaded, obs = exported(policy, space), sampled(space, 300)
+    assert same(loaded(obs), wanted(policy, obs))
+    space.seed(0)
+    for k in range(5):
+        assert loaded(space.sample()) == loaded(obs)[k]
+    assert same(loaded(sampled(space, 1)), wanted(policy, sampled(space, 1)))
+
+
+def test_vectors_that_are_looked_up(exported):
+    policy = dqn(model=Embedded()).eval()
+    obs = np.random.default_rng(0).integers(0, 5, (200, 2))
+    assert same(exported(policy, MultiDiscrete([5, 5]))(obs), wanted(policy, obs))
+
+
+def test_observations_outside_of_a_discrete_space(exported):
+    loaded = exported(spaced("discrete"), Discrete(5))
+    for wrong in (5, -1, 0.5, np.nan, 1e9):
+        with pytest.raises(ValueError, match="not in its space"):
+            loaded(wrong)
+    assert loaded(4) in range(4)
+    assert loaded(np.int32(4)) == loaded(4.0) == loaded(np.array(4)) == loaded([4])[0] == loaded(4)
+
+
+def test_errors_for_wrong_dicts(exported):
+    space = SPACES["nested"]
+    loaded = exported(spaced("nested"), space)
+    obs = sampled(space, 2)
+    few = {"a": obs["a"], "b": {"x": obs["b"]["x"]}}
+    for wrong, error, message in (
+        (few, ValueError, '"b.place".* this dict has not'),
+        (np.zeros((2, 4)), ValueError, "this ndarray has not"),
+        (None, ValueError, "this NoneType has not"),
+        ({**obs, "a": obs["a"][:1]}, ValueError, '"a" has another number of rows'),
+        ({**obs, "a": obs["a"][0]}, ValueError, "another number of rows"),
+        ({**obs, "a": np.zeros((2, 5))}, ValueError, r'"a" has the shape \[1\].* got \[2, 5\]'),
+        ({**obs, "a": np.array([["x"], ["y"]])}, TypeError, "array of <U1"),
+    ):
+        with pytest.raises(error, match=message):
+            loaded(wrong)
+    assert loaded({"more": None, **obs}).tolist() == loaded(obs).tolist()
+    assert loaded(Batch(obs)).tolist() == loaded(obs).tolist()
+    assert loaded({"a": obs["a"][:0], "b": {name: rows[:0] for name, rows in obs["b"].items()}}).shape == (0,)
+
+
+def test_matrices_of_noise_are_not_drawn(exported):
+    with pytest.raises(ValueError, match="one action for each observation"):
+        exported(made("gSDE PPO"))(np.zeros(5), deterministic=False)
+    with pytest.raises(ValueError, match="state-dependent noise"):
+        program_of(gsde().eval(), SHAPE)
 
 
 # -- hidden states -----------------------------------------------------------------------------------------------------
@@ -290,6 +362,11 @@ def recurrent(tmp_path):
     return save(program_of(made("PPO, LSTM"), SHAPE), tmp_path / "policy").read_bytes()
 
 
+@pytest.fixture
+def nested(tmp_path):
+    return save(program_of(spaced("nested"), SPACES["nested"]), tmp_path / "policy").read_bytes()
+
+
 def changed(contents, change):
     header, numbers = parts(contents)
     policy = json.loads(header["__metadata__"]["policy"])
@@ -301,11 +378,23 @@ def changed(contents, change):
 CHANGES = {
     "a slot that comes later": (lambda p: p["nodes"][0].__setitem__(1, 1), "needs slot 1"),
     "a slot that does not exist": (lambda p: p["action"].__setitem__("mean", 999), "there is no slot 999"),
-    "another size": (lambda p: p["observation"].__setitem__("shape", [6]), "weights"),
-    "no size": (lambda p: p["observation"].__setitem__("shape", [0]), "too large, or empty"),
-    "a huge size": (lambda p: p["observation"].__setitem__("shape", [2**40, 2**40]), "too large"),
-    "a fractional size": (lambda p: p["observation"].__setitem__("shape", [1.5]), "1.5 is no whole number"),
-    "a negative size": (lambda p: p["observation"].__setitem__("shape", [-1]), "-1 is no whole number"),
+    "another size": (lambda p: p["observation"]["arrays"][0].__setitem__("shape", [6]), "weights"),
+    "no arrays": (lambda p: p["observation"].__setitem__("arrays", []), "an array, or arrays with keys"),
+    "arrays without keys": (
+        lambda p: p["observation"].__setitem__("arrays", [{"keys": [], "shape": [2]}, {"keys": ["x"], "shape": [3]}]),
+        "an array, or arrays with keys",
+    ),
+    "a key that is no text": (
+        lambda p: p["observation"].__setitem__("arrays", [{"keys": [7], "shape": [5]}]),
+        "a key is 7",
+    ),
+    "no size": (lambda p: p["observation"]["arrays"][0].__setitem__("shape", [0]), "too large, or empty"),
+    "a huge size": (lambda p: p["observation"]["arrays"][0].__setitem__("shape", [2**40, 2**40]), "too large"),
+    "a fractional size": (
+        lambda p: p["observation"]["arrays"][0].__setitem__("shape", [1.5]),
+        "1.5 is no whole number",
+    ),
+    "a negative size": (lambda p: p["observation"]["arrays"][0].__setitem__("shape", [-1]), "-1 is no whole number"),
     "an unknown node": (lambda p: p["nodes"].__setitem__(0, ["system", 0]), "there is no node system"),
     "other parts": (
         lambda p: p["nodes"][0].__setitem__(0, "system"),
@@ -377,22 +466,25 @@ def mutations(contents, count, seed):
         yield bytes(wrong[: int(rng.integers(len(wrong)))] if rng.random() < 0.05 else wrong)
 
 
-def survives(contents, tmp_path, count, seed):
-    path, obs, opened = tmp_path / "wrong", np.ones((2, 5), np.float32), 0
+def survives(contents, tmp_path, count, seed, obs=None):
+    path, opened = tmp_path / "wrong", 0
+    obs = observations(2) if obs is None else obs
     for wrong in mutations(contents, count, seed):
         path.write_bytes(wrong)
         try:
             policy = load_policy(path)
             opened += 1
-            policy(np.ones((2, *policy.metadata["observation"]["shape"]), np.float32) if opened % 2 else obs)
+            first = policy.metadata["observation"]["arrays"][0]
+            policy(np.ones((2, *first["shape"]), np.float32) if opened % 2 and not first["keys"] else obs)
         except (ValueError, MemoryError):
             continue
     return opened
 
 
-def test_damaged_files_are_errors(contents, recurrent, tmp_path):
+def test_damaged_files_are_errors(contents, recurrent, nested, tmp_path):
     assert 0 < survives(contents, tmp_path, 500, 0) < 500
     assert 0 < survives(recurrent, tmp_path, 500, 1) < 500
+    assert 0 < survives(nested, tmp_path, 500, 2, sampled(SPACES["nested"], 2)) < 500
 
 
 def test_nan_weights_are_errors_when_acting(contents, tmp_path):

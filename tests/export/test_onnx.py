@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from export.trained import POLICIES, RECURRENT, SHAPE, episode, made, wanted
+from export.trained import POLICIES, RECURRENT, SHAPE, SPACES, episode, made, sampled, spaced, wanted
 from rlfast import load_policy
+from rlfast.data.forms import Form
 from rlfast.export import program_of, save
 from rlfast.export.program import Scale
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
-SHORT = ("DQN, all nodes", "DDPG", "PPO, multi-discrete", "SAC, LSTM")
+SHORT = ("DQN, all nodes", "DDPG", "PPO, multi-discrete", "SAC, LSTM", "nested")
 
 
 def mostly_long(names):
@@ -54,9 +55,22 @@ def test_hidden_states_are_inputs_and_outputs(name, tmp_path):
         assert same(action, expected)
 
 
+@pytest.mark.parametrize("name", mostly_long(SPACES))
+def test_observations_of_other_spaces(name, tmp_path):
+    policy, space = spaced(name), SPACES[name]
+    model, obs = session(program_of(policy, space), tmp_path), sampled(space, 50)
+    arrays = {}
+    for part in Form.of(obs, batched=True).parts:
+        array = obs
+        for key in part.keys:
+            array = array[key]
+        arrays[".".join(("obs", *part.keys))] = array.astype(np.float32)
+    assert same(model.run(["action"], arrays)[0], wanted(policy, obs))
+
+
 def test_observations_are_prepared_and_the_model_is_described(tmp_path):
     scale = Scale(mean=np.linspace(-1, 1, 5), deviation=np.linspace(0.5, 2, 5), limit=1.25)
-    program = replace(program_of(made("PPO"), SHAPE), scales=[scale], shape=(2, 3), places=[5, 0, 3, 1, 2])
+    program = replace(program_of(made("PPO"), SHAPE), scales=[scale], form=Form.given((2, 3)), places=[5, 0, 3, 1, 2])
     model = session(program, tmp_path)
     obs = np.random.default_rng(0).normal(size=(50, 2, 3))
     loaded = load_policy(save(program, tmp_path / "policy"))

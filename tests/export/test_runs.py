@@ -19,6 +19,8 @@ RUNS = {
     "drawn": ("ppo", "CartPole-v1", {"deterministic_eval": False, "normalize_obs": True}),
     "stretched": ("sac", "Pendulum-v1", REPLAY),
     "discrete": ("dqn", "CartPole-v1", REPLAY),
+    "numbers": ("dqn", "FrozenLake-v1", REPLAY),
+    "matrices of noise": ("ppo", "Pendulum-v1", {"sde": True}),
 }
 
 
@@ -75,11 +77,11 @@ def test_errors_of_the_command_are_one_line(arguments, message, run, capsys):
 
 
 def test_what_cannot_be_exported_is_said(run_dir, tmp_path, capsys):
-    config = ALGORITHMS["dqn"].config(env="FrozenLake-v1", run_dir=run_dir, **SHORT, **REPLAY)
+    config = ALGORITHMS["ppo"].config(env="Pendulum-v1", run_dir=run_dir, sde=True, deterministic_eval=False, **SHORT)
     folder = train(config).run_dir
     capsys.readouterr()
     assert main(["export", str(folder), "--out", str(tmp_path / "x")]) == 2
-    assert "FrozenLake-v1 cannot be exported: its observations are of Discrete(16)" in capsys.readouterr().err
+    assert "PPOPolicy cannot be exported: state-dependent noise (sde)" in capsys.readouterr().err
     assert not list(tmp_path.glob("x*"))
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.vector.utils import concatenate, create_empty_array
 from torch import nn
 
 from rlfast.data import Batch
+from rlfast.experiment.networks.encoder import Encoder
 from rlfast.functional import DiagonalNormal
 from rlfast.functional.distributions import Categorical, MultiCategorical
 from rlfast.policy import (
@@ -27,7 +29,7 @@ from rlfast.policy import (
 )
 from rlfast.utils.net import discrete
 from rlfast.utils.net.common import BranchingNet, Net, Recurrent, SimbaNet
-from rlfast.utils.net.continuous import Actor, ActorProb, Critic, RecurrentActorProb
+from rlfast.utils.net.continuous import Actor, ActorProb, Critic, RecurrentActorProb, StateDependentNoise
 from rlfast.utils.optim import adam
 
 SHAPE = (5,)
@@ -126,6 +128,40 @@ class Gated(nn.Module):
         return q, {"count": before["count"] + 1.0, "hidden": self.cell(x, before["hidden"])}
 
 
+class Encoded(nn.Module):
+    """A network of observations of a space, as those of the command line are."""
+
+    def __init__(self, space: Any, actions: int = 4) -> None:
+        super().__init__()
+        self.encoder = Encoder(space)
+        self.layers = nn.Sequential(nn.Linear(self.encoder.output_dim, 16), nn.Tanh(), nn.Linear(16, actions))
+
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
+        return self.layers(self.encoder(obs)), state
+
+
+class Embedded(nn.Module):
+    """A network of a user that looks up vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.head = nn.Embedding(5, 6), nn.Linear(12, 4)
+
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
+        return self.head(torch.tanh(self.rows(torch.as_tensor(obs))).flatten(1)), state
+
+
+def gsde(**more: Any) -> BasePolicy:
+    actor = ActorProb(features(), 3, max_action=1.0, sde=StateDependentNoise)
+    given = {"action_space": BOX, "dist_fn": DiagonalNormal, **more}
+    return PPOPolicy(actor=actor, critic=Critic(features()), optim=STEP, **given)
+
+
+def gsde_sac() -> BasePolicy:
+    actor = ActorProb(features(), 3, unbounded=True, sde=StateDependentNoise, clip_mean=2.0)
+    return SACPolicy(actor=actor, critic=value(), actor_optim=STEP, critic_optim=STEP, action_space=BOX)
+
+
 def recurrent_sac() -> BasePolicy:
     actor = RecurrentActorProb(1, (5,), (3,), 6, conditioned_sigma=True, unbounded=True)
     return SACPolicy(actor=actor, critic=value(), actor_optim=STEP, critic_optim=STEP, action_space=BOX)
@@ -207,6 +243,8 @@ POLICIES: dict[str, Callable[[], BasePolicy]] = {
     "SAC, discrete": discrete_sac,
     "DDPG": ddpg,
     "IQL": iql,
+    "gSDE PPO": lambda: gsde(deterministic_eval=True),
+    "gSDE SAC": gsde_sac,
     "imitation": imitation,
 }  # fmt: skip
 RECURRENT: dict[str, Callable[[], BasePolicy]] = {
@@ -217,8 +255,34 @@ RECURRENT: dict[str, Callable[[], BasePolicy]] = {
     "SAC, LSTM": recurrent_sac,
 }
 """Those with a hidden state."""
+SPACES: dict[str, Any] = {
+    "discrete": Discrete(5),
+    "discrete from 3": Discrete(5, start=3),
+    "discrete below 0": Discrete(5, start=-2),
+    "multi-discrete": MultiDiscrete([3, 4, 2]),
+    "multi-binary": MultiBinary(6),
+    "int64": Box(-9, 9, (2, 3), np.int64),
+    "int8": Box(-9, 9, (4,), np.int8),
+    "uint8": Box(0, 255, (4,), np.uint8),
+    "float64": Box(-9, 9, (4,), np.float64),
+    "dict": Dict(place=Discrete(3), speed=Box(-1, 1, (2, 2)), flags=MultiBinary(3), level=Box(0, 255, (1,), np.uint8)),
+    "nested": Dict(b=Dict(place=Discrete(4, start=1), x=Box(-1, 1, (2,), np.float64)), a=Box(-9, 9, (1,), np.int32)),
+}
+"""Spaces of observations."""
 RANDOM = [name for name in POLICIES if name.startswith(("PPO", "SAC", "IQL"))]
 """Those that draw actions."""
+
+
+def spaced(name: str) -> BasePolicy:
+    """A policy in evaluation mode for observations of a space."""
+    torch.manual_seed(0)
+    return dqn(model=Encoded(SPACES[name])).eval()
+
+
+def sampled(space: Any, rows: int) -> Any:
+    """Observations of a space: an array ``[rows, ...]``, or a dict of these."""
+    space.seed(0)
+    return concatenate(space, [space.sample() for _ in range(rows)], create_empty_array(space, rows))
 
 
 def made(name: str, seed: int = 0) -> BasePolicy:

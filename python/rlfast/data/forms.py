@@ -25,6 +25,20 @@ class Part(NamedTuple):
     shape: tuple[int, ...]
     is_bytes: bool = False
     """Whether it is of uint8, such as an image, as networks may scale such numbers."""
+    is_integer: bool = False
+    """Whether it is of other integers, by which networks may look up rows."""
+    least: int = 0
+    """A number that integers may be, and the next one, too."""
+
+    @classmethod
+    def of(cls, keys: tuple[str, ...], array: NDArray[Any], axes: int = 0) -> Part:
+        """Return the part that an array is.
+
+        :param keys: its keys.
+        :param array: the array.
+        :param axes: how many of its first axes are of rows. Default: 0.
+        """
+        return cls(keys, array.shape[axes:], *_kind(array.dtype))
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,7 @@ class Form:
         :raises NotNativeError: it has other parts, or a mask of legal actions.
         """
         if isinstance(obs, np.ndarray) and obs.dtype.kind in "fiub" and obs.ndim >= batched:
-            return _of_array(obs.shape[int(batched) :], obs.dtype.char == "B")
+            return _of_array(obs.shape[int(batched) :], *_kind(obs.dtype))
         return cls(tuple(_parts(obs, (), int(batched))))
 
     @classmethod
@@ -58,7 +72,7 @@ class Form:
         sizes: Any = shape  # of scripts without types, which may pass a range without end
         if not isinstance(sizes, tuple) or not all(isinstance(size, int | np.integer) for size in sizes):
             raise TypeError(f"the shape of an observation is a tuple of whole numbers, got {shape!r:.100}")
-        return _of_array(shape, is_bytes)
+        return _of_array(shape, is_bytes, False)
 
     def flat(self, obs: object, *, batched: bool = True) -> Any:
         """Return the numbers of observations in the order in which the engine reads them.
@@ -69,17 +83,18 @@ class Form:
         :raises SchemaMismatch: they are of another form.
         """
         if not self.parts[0].keys:
-            if isinstance(obs, np.ndarray) and (obs.dtype.char == "B") != self.parts[0].is_bytes:
+            obs = np.asarray(obs) if isinstance(obs, np.generic | float | int) else obs
+            if isinstance(obs, np.ndarray) and _kind(obs.dtype) != self.parts[0][2:4]:
                 raise SchemaMismatch(f"observations are {obs.dtype}")
             return obs
         rows: list[NDArray[Any]] = []
-        for keys, shape, is_bytes in self.parts:
+        for known in self.parts:
             part = obs
-            for key in keys:
+            for key in known.keys:
                 part = part.get(key) if isinstance(part, dict | Batch) else None
             array = np.asarray(part)
-            if array.shape[int(batched) :] != shape or (array.dtype == np.uint8) != is_bytes:
-                raise SchemaMismatch(f"observations have another {'.'.join(keys)}")
+            if array.ndim < batched or Part.of(known.keys, array, int(batched))[:4] != known[:4]:
+                raise SchemaMismatch(f"observations have another {'.'.join(known.keys)}")
             rows.append(array.reshape(*array.shape[: int(batched)], -1))
         if batched and len({len(row) for row in rows}) > 1:
             raise SchemaMismatch("parts of observations have other numbers of rows")
@@ -102,7 +117,7 @@ class Form:
         """
         if isinstance(obs, dict):
             return {key: self.row_of(value) for key, value in obs.items()}
-        return np.asarray(obs)[None] if isinstance(obs, np.ndarray | list | float | int) else obs
+        return np.asarray(obs)[None] if isinstance(obs, np.ndarray | np.generic | list | float | int) else obs
 
     def nested(self, leaves: Sequence[Any]) -> Any:
         """Return parts as networks get them: the only one, or a ``Batch``.
@@ -126,9 +141,18 @@ class Form:
 
 
 @lru_cache(maxsize=256)
-def _of_array(shape: tuple[int, ...], is_bytes: bool) -> Form:
+def _of_array(shape: tuple[int, ...], is_bytes: bool, is_integer: bool) -> Form:
     """Return the form of an array, the same object each time, which is quick to make and to compare."""
-    return Form((Part((), shape, is_bytes),))
+    return Form((Part((), shape, is_bytes, is_integer),))
+
+
+def _kind(dtype: np.dtype[Any]) -> tuple[bool, bool]:
+    """Return whether numbers are bytes, and whether they are other integers."""
+    return _KINDS.get(dtype.char, (False, False))
+
+
+_KINDS = {"B": (True, False), **dict.fromkeys("bhHiIlLqQ", (False, True))}
+"""The integers, by the letter of their dtype."""
 
 
 def _parts(obs: object, keys: tuple[str, ...], axes: int) -> Iterator[Part]:
@@ -142,10 +166,10 @@ def _parts(obs: object, keys: tuple[str, ...], axes: int) -> Iterator[Part]:
         return
     if isinstance(obs, list | float | int) and not keys:
         with suppress(ValueError):  # of a ragged list
-            yield Part(keys, np.asarray(obs).shape)
+            yield Part.of(keys, np.asarray(obs))
             return
-    if keys and isinstance(obs, np.generic):
+    if isinstance(obs, np.generic):
         obs = np.asarray(obs)
     if not isinstance(obs, np.ndarray) or obs.dtype.kind not in "fiub" or obs.ndim < axes:
         raise NotNativeError("observations are no arrays of one shape")
-    yield Part(keys, obs.shape[axes:], obs.dtype == np.uint8)
+    yield Part.of(keys, obs, axes)

@@ -240,6 +240,10 @@ def _normalize(
     )
 
 
+def _one_hot(to: _Writer, slot: int, below: int, size: int) -> None:
+    to.each(slot, f"s{slot}[i] = s{below}[i / {size}] == (float)(i % {size}) ? 1.0f : 0.0f;")
+
+
 def _pick(to: _Writer, slot: int, below: int, places: Array) -> None:
     to.each(slot, f"s{slot}[i] = s{below}[{to.array(places)}[i]];")
 
@@ -268,6 +272,7 @@ _NODES: dict[str, Callable[..., None]] = {
     "softmax": _softmax,
     "expectation": _expectation,
     "normalize": _normalize,
+    "one_hot": _one_hot,
     "pick": _pick,
     "join": _join,
     "constant": _constant,
@@ -339,6 +344,12 @@ def _identifier(name: str) -> str:
     return name if re.match(r"[A-Za-z]", name) else f"policy_{name}"
 
 
+def _order(program: Program) -> str:
+    """Return the order of the arrays of an observation, for a comment; nothing if there is one."""
+    parts = [f"{'.'.join(part.keys)} {[*part.shape]}" for part in program.form.parts if part.keys]
+    return re.sub(r"[*\\]|\s+", " ", f": {', '.join(parts)}") if parts else ""  # which ends no comment
+
+
 def _state(name: str, size: int) -> list[str]:
     """Return the type of the hidden state, and the function that begins an episode."""
     return [
@@ -378,7 +389,7 @@ def written(program: Program, name: str = "policy") -> bytes:
     about = ", ".join(str(program.about[key]) for key in ("policy", "env") if key in program.about)
     about = f"{about}: written by rlfast {program.about.get('rlfast', '')}".replace("*", "")  # ends no comment
     how = "exponential" if isinstance(action, Choices) else "standard normal"
-    arguments = [(f"const {given} *obs", f"{name}_OBSERVATION numbers, as the environment gives them")]
+    arguments = [(f"const {given} *obs", f"{name}_OBSERVATION numbers, as the environment gives them{_order(program)}")]
     if program.state is not None:
         why = f"the hidden state; call {name}_reset where an episode begins"
         arguments.append((f"{name}_state *state", why))

@@ -66,9 +66,10 @@ def written(program: Program) -> bytes:
         for scale in program.scales
     ]
     places = None if program.places is None else tensors.name(np.array(program.places, np.int64))
+    arrays = [{"keys": part.keys, "shape": part.shape} for part in program.form.parts]
     description = {
         "about": dict(program.about),
-        "observation": {"shape": program.shape, "places": places, "scales": scales},
+        "observation": {"arrays": arrays, "places": places, "scales": scales},
         "nodes": [[_part(part, tensors) for part in node] for node in program.nodes],
         "action": _action(program, tensors),
         "state": None if program.state is None else vars(program.state),

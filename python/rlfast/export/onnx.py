@@ -96,8 +96,9 @@ class _Module(nn.Module):
         self.register_buffer(name, torch.from_numpy(part.copy()))
         return getattr(self, name)
 
-    def forward(self, obs: Tensor, state: Tensor | None = None) -> tuple[Tensor, ...]:
-        x = obs.flatten(1)
+    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+        obs, state = (given, None) if self._program.state is None else (given[:-1], given[-1])
+        x = torch.cat([part.reshape(part.shape[0], -1) for part in obs], 1)
         if self._places is not None:
             x = x.index_select(1, self._places)
         for mean, deviation, limit in self._scales:
@@ -155,6 +156,8 @@ def _computed(slots: list[Tensor], name: str, *parts: Any) -> Any:
         return _pooled(x, *more, greatest=name == "max_pool")
     if name == "expectation":
         return (torch.unflatten(x, 1, (-1, more[0].numel())) * more[0].flatten()).sum(2)
+    if name == "one_hot":
+        return (x.unsqueeze(2) == torch.arange(more[0])).float().flatten(1)
     if name == "pick":
         return x.index_select(1, more[0])
     if name == "normalize":
@@ -213,7 +216,8 @@ def _quietly() -> Iterator[None]:
 def written(program: Program) -> bytes:
     """Return the ONNX model of a program, with its metadata.
 
-    Its input is ``obs``, ``[batch, ...]``, float64 for a program that normalizes and else float32. Its outputs are
+    Its input is ``obs``, ``[batch, ...]``, float64 for a program that normalizes and else float32; of observations that
+    are dicts, there is an input for each array, such as ``obs.camera.left`` for a nested one. Its outputs are
     ``action``, the best actions for the environment, and the parameters of their distribution: ``action_logits``, or
     ``action_values`` if they are never drawn, or ``action_mean``, and ``action_deviation`` if there is one. A recurrent
     policy has also the input ``state``, ``[batch, size]``, and the output ``next_state``.
@@ -222,14 +226,16 @@ def written(program: Program) -> bytes:
     :raises ValueError: if the program has a node that is not written in ONNX yet.
     """
     module, action = _Module(program).eval(), program.action
-    obs = torch.zeros(2, *program.shape, dtype=torch.float64 if program.scales else torch.float32)
+    dtype = torch.float64 if program.scales else torch.float32
+    inputs = [".".join(("obs", *part.keys)) for part in program.form.parts]
+    given = [torch.zeros(2, *part.shape, dtype=dtype) for part in program.form.parts]
     if isinstance(action, Choices):
         outputs = ["action", "action_logits" if action.logits else "action_values"]
     else:
         outputs = ["action", "action_mean", *(["action_deviation"] if action.deviation is not None else [])]
-    given, inputs = [obs], ["obs"]
     if program.state is not None:
-        given, inputs = [obs, torch.zeros(2, program.state.size)], ["obs", "state"]
+        given.append(torch.zeros(2, program.state.size))
+        inputs.append("state")
         outputs.append("next_state")
     batch = {0: torch.export.Dim("batch")}
     with _quietly(), torch.no_grad():
@@ -237,7 +243,7 @@ def written(program: Program) -> bytes:
             module,
             tuple(given),
             dynamo=True,
-            dynamic_shapes=tuple(batch for _ in given),
+            dynamic_shapes=(tuple(batch for _ in given),),
             input_names=inputs,
             output_names=outputs,
             verbose=False,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Network
+from rlfast.data.forms import Form
 
 Array: TypeAlias = NDArray[Any]
 Doubles: TypeAlias = NDArray[np.float64]
@@ -81,8 +82,8 @@ class Program:
     Slot 0 holds the prepared observation and then the hidden state, as float32, and node k computes slot k + 1.
     """
 
-    shape: tuple[int, ...]
-    """The shape of an observation."""
+    form: Form
+    """The arrays of an observation, whose numbers follow each other."""
     places: Sequence[int] | None
     """The numbers of an observation that are seen; None for all."""
     scales: Sequence[Scale]
@@ -101,7 +102,7 @@ class Program:
     @property
     def size(self) -> int:
         """The numbers of an observation."""
-        return math.prod(self.shape)
+        return self.form.size
 
     @property
     def seen(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.export"):
     from gymnasium import spaces
+    from gymnasium.vector.utils import create_empty_array
 
     from rlfast.data.forms import Form
     from rlfast.env.spaces.actions import ranges
@@ -28,22 +28,28 @@ with needed_by("rlfast.export"):
 if TYPE_CHECKING:
     import os
 
+    import gymnasium as gym
+
     from rlfast.policy import BasePolicy
     from rlfast.policy.native.described import Continuous
 
 
-def program_of(policy: BasePolicy, shape: tuple[int, ...], *, is_bytes: bool = False) -> Program:
+def program_of(
+    policy: BasePolicy, shape: tuple[int, ...] | gym.Space[Any] | Form, *, is_bytes: bool = False
+) -> Program:
     """Return the program of a policy, which takes observations as the policy does.
 
     :param policy: the policy, in evaluation mode and on the CPU. Weights are not copied: write the program before the
         policy learns more.
-    :param shape: the shape of one observation.
-    :param is_bytes: whether its numbers are of uint8, as those of images, which a network may scale. Default: False.
+    :param shape: the space of observations, or the shape of one, which is an array of floats.
+    :param is_bytes: whether the numbers of a shape are of uint8, as those of images, which a network may scale.
+        Default: False.
     :raises ValueError: if the policy cannot be exported, for the reason in the text.
     """
     name = type(policy).__name__
     try:
-        described = policy.described(Form.given(shape, is_bytes=is_bytes))
+        form = form_of(shape) if isinstance(shape, spaces.Space) else Form.given(shape, is_bytes=is_bytes)
+        described = policy.described(form)
     except NotNativeError as error:
         raise ValueError(f"{name} cannot be exported: {error}") from error
     if not policy.maps_by_space:
@@ -53,15 +59,30 @@ def program_of(policy: BasePolicy, shape: tuple[int, ...], *, is_bytes: bool = F
     state = described.state
     about = {"rlfast": __version__, "policy": name, "action_space": str(policy.action_space)}
     return Program(
-        shape=shape,
+        form=form,
         places=None,
         scales=(),
         nodes=described.nodes,
         action=action,
         random=described.random,
-        state=None if state is None else State(slot=state, size=described.inputs - math.prod(shape)),
+        state=None if state is None else State(slot=state, size=described.inputs - form.size),
         about=about,
     )
+
+
+def form_of(space: gym.Space[Any]) -> Form:
+    """Return the form of the observations of a space.
+
+    :param space: a Box, Discrete, MultiDiscrete or MultiBinary space, or a Dict of these.
+    :raises NotNativeError: observations of the space are no arrays.
+    """
+    parts = []
+    for part in Form.of(create_empty_array(space, 1), batched=True).parts:
+        own: Any = space
+        for key in part.keys:
+            own = own[key]
+        parts.append(part._replace(least=int(own.start)) if isinstance(own, spaces.Discrete) else part)
+    return Form(tuple(parts))
 
 
 def _choices(policy: BasePolicy, decision: Discrete) -> Choices:
@@ -123,10 +144,13 @@ def program_of_run(
         raw = replace(raw, observe=())
     with closing(agent.declaration.evaluation_envs(raw, 1, None)) as envs:
         space: Any = envs.single_observation_space
-    if not isinstance(space, spaces.Box):
-        raise ValueError(f"{config.env} cannot be exported: its observations are of {space}, not arrays of one shape")
-    seen = (*space.shape[:-1], len(places)) if places else space.shape
-    program = program_of(agent.policy, seen, is_bytes=space.dtype == np.uint8)
+    try:
+        form = form_of(space)
+    except NotNativeError as error:
+        raise ValueError(f"{config.env} cannot be exported: its observations are of {space}: {error}") from error
+    first = form.parts[0]
+    seen = (*first.shape[:-1], len(places)) if places else first.shape
+    program = program_of(agent.policy, Form((first._replace(shape=seen),)) if places else form)
     scales = [
         Scale(
             mean=np.broadcast_to(np.asarray(rms.mean, np.float64), seen).ravel(),
@@ -140,7 +164,7 @@ def program_of_run(
     about = {"env": config.env, "algorithm": algorithm_of(config).name, "observation_space": str(space)}
     return replace(
         program,
-        shape=space.shape,
+        form=form,
         places=None if picked is None else [int(place) for place in picked],
         scales=scales,
         about={**program.about, **about},

@@ -23,7 +23,7 @@ pub use choice::{Choice, Drawing};
 pub use functions::Function;
 pub use image::{Filters, Window};
 pub use network::{Network, Node, Operation, Part, Reduction};
-pub use policy::{Observations, Policy};
+pub use policy::{Observations, ObservedArray, Policy};
 pub use scratch::Scratch;
 pub use weights::Weights;
 

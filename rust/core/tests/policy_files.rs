@@ -34,7 +34,7 @@ fn file(description: &str) -> Vec<u8> {
 
 fn discrete(places: &str, scales: &str) -> Vec<u8> {
     file(&format!(
-        r#"{{"observation":{{"shape":[3],"places":{places},"scales":{scales}}},
+        r#"{{"observation":{{"arrays":[{{"keys":[],"shape":[3]}}],"places":{places},"scales":{scales}}},
         "nodes":[["linear",0,"w","b",false]],"random":true,"state":null,
         "action":{{"type":"discrete","slot":1,"sizes":[2],"starts":[5],"logits":true,"shape":[]}}}}"#
     ))
@@ -42,17 +42,27 @@ fn discrete(places: &str, scales: &str) -> Vec<u8> {
 
 fn continuous(bound: &str, stretched: bool) -> Vec<u8> {
     file(&format!(
-        r#"{{"observation":{{"shape":[3],"places":null,"scales":[]}},
+        r#"{{"observation":{{"arrays":[{{"keys":[],"shape":[3]}}],"places":null,"scales":[]}},
         "nodes":[["linear",0,"w","b",false],["constant","b"]],"random":false,"state":null,
         "action":{{"type":"continuous","mean":1,"deviation":2,"squashed":false,"bound":{bound},"stretched":{stretched},
         "low":"low","high":"high","shape":[2],"dtype":"float64"}}}}"#
     ))
 }
 
+/// An observation is a number below 3, in one dictionary, and a vector.
+fn named() -> Vec<u8> {
+    file(
+        r#"{"observation":{"arrays":[{"keys":["a","place"],"shape":[]},{"keys":["b"],"shape":[2]}],"places":null,
+        "scales":[]},"state":null,"random":false,
+        "nodes":[["pick",0,"p"],["one_hot",0,3],["linear",1,"w","b",false]],
+        "action":{"type":"discrete","slot":3,"sizes":[2],"starts":[0],"logits":false,"shape":[]}}"#,
+    )
+}
+
 /// The observations are summed up in the state, and the action is twice the sum that was before.
 fn recurrent() -> Vec<u8> {
     file(
-        r#"{"observation":{"shape":[1],"places":null,"scales":[]},
+        r#"{"observation":{"arrays":[{"keys":[],"shape":[1]}],"places":null,"scales":[]},
         "nodes":[["pick",0,"p"],["linear",1,"w","b",false],["scale",2,2.0]],"random":false,
         "state":{"slot":2,"size":2},
         "action":{"type":"continuous","mean":3,"deviation":null,"squashed":false,"bound":null,"stretched":false,
@@ -132,6 +142,28 @@ fn hidden_states_are_the_callers() {
 }
 
 #[test]
+fn arrays_have_keys() {
+    let policy = Policy::from_bytes(&named()).unwrap();
+    let arrays: Vec<_> = policy.observation().iter().map(|array| (array.keys.join("."), array.shape.len())).collect();
+    assert_eq!((arrays, policy.numbers()), (vec![("a.place".to_owned(), 0), ("b".to_owned(), 1)], 3));
+}
+
+#[test]
+fn numbers_outside_of_their_space_are_errors() {
+    let nodes = r#""nodes":[["one_hot",0,1],["linear",1,"w","b",false]]"#;
+    let policy = Policy::from_bytes(&file(&format!(
+        r#"{{"observation":{{"arrays":[{{"keys":[],"shape":[3]}}],"places":null,"scales":[]}},{nodes},"random":false,
+        "state":null,"action":{{"type":"discrete","slot":2,"sizes":[2],"starts":[0],"logits":false,"shape":[]}}}}"#
+    )))
+    .unwrap();
+    let mut action = [0];
+    policy.choose(Observations::Singles(&[0.0; 3]), &mut [], None, &mut action).unwrap();
+    assert_eq!(action, [0]);
+    let error = policy.choose(Observations::Singles(&[0.0, 1.0, 0.0]), &mut [], None, &mut action).unwrap_err();
+    assert!(error.to_string().contains("not in its space"), "{error}");
+}
+
+#[test]
 fn wrong_calls_are_errors() {
     let policy = Policy::from_bytes(&discrete("null", "[]")).unwrap();
     let mut action = [0];
@@ -152,7 +184,7 @@ fn wrong_calls_are_errors() {
 fn places_of_many_nodes_are_few() {
     let nodes = vec![r#"["pick",0,"p"]"#; 1_500_000].join(",");
     let description = format!(
-        r#"{{"observation":{{"shape":[3],"places":null,"scales":[]}},"nodes":[{nodes}],"random":false,"state":null,
+        r#"{{"observation":{{"arrays":[{{"keys":[],"shape":[3]}}],"places":null,"scales":[]}},"nodes":[{nodes}],"random":false,"state":null,
         "action":{{"type":"discrete","slot":1,"sizes":[3],"starts":[0],"logits":false,"shape":[]}}}}"#
     );
     let error = Policy::from_bytes(&file(&description)).unwrap_err().to_string();
@@ -162,7 +194,7 @@ fn places_of_many_nodes_are_few() {
 /// Changes some bytes of files, most of them in the header, and lets those act that can be opened.
 fn mutate(count: usize, seed: u64) -> usize {
     let (mut stream, mut opened) = (Stream::new(seed), 0);
-    let files = [discrete("null", "[]"), discrete(r#""p""#, "[]"), continuous(r#""clip""#, true), recurrent()];
+    let files = [discrete("null", "[]"), discrete(r#""p""#, "[]"), continuous(r#""clip""#, true), recurrent(), named()];
     for k in 0..count {
         let mut file = files[k % files.len()].clone();
         let header = 8 + u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
@@ -176,10 +208,10 @@ fn mutate(count: usize, seed: u64) -> usize {
         }
         let Ok(policy) = Policy::from_bytes(&file) else { continue };
         opened += 1;
-        let obs = vec![0.5; policy.shape().iter().product()];
+        let obs = vec![0.5; policy.numbers()];
         let (actions, mut hidden) = (policy.action_shape().iter().product(), vec![0.0; policy.hidden()]);
         if policy.is_discrete() {
-            policy.choose(Observations::Doubles(&obs), &mut hidden, None, &mut vec![0; actions]).unwrap();
+            let _ = policy.choose(Observations::Doubles(&obs), &mut hidden, None, &mut vec![0; actions]);
         } else {
             let _ = policy.control(Observations::Doubles(&obs), &mut hidden, None, &mut vec![0.0; actions]);
         }

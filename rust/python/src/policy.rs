@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use numpy::Element as _;
-use rlfast_core::nn::{Observations, Policy};
+use rlfast_core::nn::{Observations, ObservedArray, Policy};
 use rlfast_core::rng::torch::Generator;
 
 use crate::prelude::*;
@@ -28,6 +28,10 @@ impl ExportedPolicy {
 
     #[pyo3(signature = (obs, *, deterministic = None))]
     fn __call__<'py>(&self, obs: &Object<'py>, deterministic: Option<bool>) -> PyResult<Object<'py>> {
+        if !self.policy.observation()[0].keys.is_empty() {
+            let (rows, numbers) = self.gathered(obs)?;
+            return self.step(obs.py(), Observations::Doubles(&numbers), rows, deterministic);
+        }
         let (converted, doubles);
         let array = match array::of(obs) {
             Some(array) => array,
@@ -36,31 +40,17 @@ impl ExportedPolicy {
                 &converted
             }
         };
-        let (given, shape) = (array.shape(), self.policy.shape());
-        let rows = if given == shape { None } else { Some(self.rows(given)?) };
-        let mut hidden = self.hidden_of(rows.unwrap_or(1))?;
-        let draws = if deterministic.unwrap_or(!self.policy.is_random()) {
-            None
-        } else {
-            let mut generator = self.generator.lock().unwrap_or_else(PoisonError::into_inner);
-            Some(self.policy.draws(rows.unwrap_or(1), &mut generator).python()?)
-        };
+        let rows = rows_of(array.shape(), &self.policy.observation()[0])?;
         // SAFETY: the thread stays attached while they are read, and runs nothing of Python's.
         let seen = if let Some(singles) = unsafe { array::elements(array) } {
             Observations::Singles(singles)
         } else {
-            if !b"biuf".contains(&array::kind(array)) {
-                return Err(raised!(PyTypeError, "observations are numbers, got an array of {}", array.dtype()));
-            }
+            check_kind(array)?;
             doubles = array::from_any(array, Some(f64::get_dtype(array.py())))?;
             // SAFETY: as above.
             Observations::Doubles(unsafe { array::elements(&doubles) }.expect("invariant: NumPy made doubles"))
         };
-        let actions = self.act(obs.py(), seen, &mut hidden, rows, draws.as_deref())?;
-        if !hidden.is_empty() {
-            *self.kept() = hidden;
-        }
-        Ok(actions)
+        self.step(obs.py(), seen, rows, deterministic)
     }
 
     #[pyo3(signature = (rows = None))]
@@ -107,9 +97,34 @@ impl ExportedPolicy {
     }
 
     fn __repr__(&self) -> String {
-        let (shape, action) = (self.policy.shape(), self.policy.action_shape());
-        format!("ExportedPolicy(observations of {shape:?}, actions of {action:?})")
+        let arrays = self.policy.observation().iter().map(|array| match array.keys.as_slice() {
+            [] => format!("{:?}", array.shape),
+            keys => format!("{} {:?}", keys.join("."), array.shape),
+        });
+        let arrays: Vec<String> = arrays.collect();
+        format!("ExportedPolicy(observations of {}, actions of {:?})", arrays.join(", "), self.policy.action_shape())
     }
+}
+
+/// The number of observations in an array; None for a single one.
+fn rows_of(given: &[usize], known: &ObservedArray) -> PyResult<Option<usize>> {
+    let shape = known.shape.as_slice();
+    match given.split_first() {
+        _ if given == shape => Ok(None),
+        Some((&rows, rest)) if rest == shape => Ok(Some(rows)),
+        _ => Err(raised!(
+            PyValueError,
+            "{} has the shape {shape:?}, and of several it has one more axis before these; got {given:?}",
+            if known.keys.is_empty() { "an observation".to_owned() } else { format!("{:?}", known.keys.join(".")) }
+        )),
+    }
+}
+
+fn check_kind(array: &Array<'_>) -> PyResult<()> {
+    if b"biuf".contains(&array::kind(array)) {
+        return Ok(());
+    }
+    Err(raised!(PyTypeError, "observations are numbers, got an array of {}", array.dtype()))
 }
 
 impl ExportedPolicy {
@@ -138,16 +153,59 @@ impl ExportedPolicy {
         Ok(hidden)
     }
 
-    /// The number of observations in an array of this shape.
-    fn rows(&self, given: &[usize]) -> PyResult<usize> {
-        let shape = self.policy.shape();
-        match given.split_first() {
-            Some((&rows, rest)) if rest == shape => Ok(rows),
-            _ => Err(raised!(
-                PyValueError,
-                "an observation has the shape {shape:?}, and several have one more axis before these; got {given:?}"
-            )),
+    /// The numbers of observations that are dicts, row by row, and their rows, None for a single one.
+    fn gathered(&self, obs: &Object<'_>) -> PyResult<(Option<usize>, Vec<f64>)> {
+        let (mut arrays, mut found) = (Vec::new(), None);
+        for known in self.policy.observation() {
+            let name = known.keys.join(".");
+            let mut value = obs.clone();
+            for key in &known.keys {
+                value = value.get_item(key).map_err(|_| {
+                    let kind = obs.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+                    raised!(PyValueError, "observations are dicts that have {name:?}, and this {kind} has not")
+                })?;
+            }
+            let array = array::from_any(&value, None)?;
+            check_kind(&array)?;
+            let rows = rows_of(array.shape(), known)?;
+            if *found.get_or_insert(rows) != rows {
+                return Err(raised!(PyValueError, "{name:?} has another number of rows than what is before it"));
+            }
+            arrays.push(array::from_any(&array, Some(f64::get_dtype(obs.py())))?);
         }
+        let rows = found.flatten();
+        let mut numbers = vectors::with_room(rows.unwrap_or(1).saturating_mul(self.policy.numbers())).python()?;
+        for row in 0..rows.unwrap_or(1) {
+            for array in &arrays {
+                // SAFETY: the thread stays attached while they are read, and runs nothing of Python's.
+                let all = unsafe { array::elements::<f64>(array) }.expect("invariant: NumPy made doubles");
+                let width = all.len() / rows.unwrap_or(1);
+                numbers.extend_from_slice(&all[row * width..][..width]);
+            }
+        }
+        Ok((rows, numbers))
+    }
+
+    /// Draws what is drawn, and takes a step of so many rows, or of a single one for None.
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        obs: Observations<'_>,
+        rows: Option<usize>,
+        deterministic: Option<bool>,
+    ) -> PyResult<Object<'py>> {
+        let mut hidden = self.hidden_of(rows.unwrap_or(1))?;
+        let draws = if deterministic.unwrap_or(!self.policy.is_random()) {
+            None
+        } else {
+            let mut generator = self.generator.lock().unwrap_or_else(PoisonError::into_inner);
+            Some(self.policy.draws(rows.unwrap_or(1), &mut generator).python()?)
+        };
+        let actions = self.act(py, obs, &mut hidden, rows, draws.as_deref())?;
+        if !hidden.is_empty() {
+            *self.kept() = hidden;
+        }
+        Ok(actions)
     }
 
     /// The actions of so many rows, or one action for None.

@@ -53,6 +53,13 @@ class Own(nn.Module):
         return self.compute(self, torch.as_tensor(obs, dtype=torch.float32)), state
 
 
+class Whole(Own):
+    """One that takes integers."""
+
+    def forward(self, obs, state=None, info=None):
+        return self.compute(self, torch.as_tensor(obs)), state
+
+
 def mlp(*sizes: int, activation=nn.Tanh) -> nn.Sequential:
     layers = [layer for a, b in pairwise(sizes) for layer in (Linear(a, b), activation())]
     return nn.Sequential(*layers[:-1])
@@ -329,6 +336,24 @@ TAKEN = {
         lambda: Nested(),
         Form((Part(("robot", "speed"), (3,)), Part(("robot", "arm"), (2,)), Part(("unused",), (7,)))),
     ),
+    "one of five": (
+        lambda: Whole(lambda net, x: net.mlp(nn.functional.one_hot(x.long() - 0, 5).float()), mlp=mlp(5, 8, 2)),
+        Form((Part((), (), is_integer=True),)),
+    ),
+    "one of twelve from 3": (
+        lambda: Whole(lambda net, x: net.mlp(nn.functional.one_hot(x - 3, num_classes=12).float()), mlp=mlp(12, 8, 2)),
+        Form((Part((), (), is_integer=True, least=3),)),
+    ),
+    "vectors that are looked up": (
+        lambda: Whole(
+            lambda net, x: net.mlp(net.rows(x).flatten(1)), rows=nn.Embedding(4, 3, padding_idx=1), mlp=mlp(6, 8, 2)
+        ),
+        Form((Part((), (2,), is_integer=True),)),
+    ),
+    "outputs that are not needed may be anything": (
+        lambda: Own(lambda net, x: (net.mlp(x), (x @ net.mlp[0].weight.exp().T, net.mlp(x))[1]), mlp=mlp(4, 8, 2)),
+        (4,),
+    ),
     "views of other shapes": (
         lambda: Own(lambda net, x: net.mlp(x).squeeze(1), mlp=nn.Sequential(mlp(4, 8, 2), nn.Unflatten(1, (1, 2)))),
         (4,),
@@ -447,6 +472,26 @@ TORCH = {
         lambda: Own(lambda net, x: net.layers(x).flatten(1), layers=nn.MaxPool2d(2, ceil_mode=True)),
         (1, 5, 4),
         "reach over the border",
+    ),
+    "numbers that are rounded": (
+        lambda: Whole(lambda net, x: net.rows(x.abs().long()).flatten(1), rows=nn.Embedding(9, 3)),
+        (2,),
+        "computes in torch.int64",
+    ),
+    "arithmetic of integers": (
+        lambda: Whole(lambda net, x: net.rows(x * 2).flatten(1), rows=nn.Embedding(9, 3)),
+        Form((Part((), (2,), is_integer=True),)),
+        "computes in torch.int64",
+    ),
+    "vectors of bounded length": (
+        lambda: Whole(lambda net, x: net.rows(x).flatten(1), rows=nn.Embedding(9, 3, max_norm=1.0)),
+        Form((Part((), (2,), is_integer=True),)),
+        "max_norm",
+    ),
+    "numbers without an end": (
+        lambda: Whole(lambda net, x: net.mlp(nn.functional.one_hot(x).float()), mlp=mlp(2, 4)),
+        Form((Part((), (), is_integer=True),)),
+        "without a number of classes|raised",
     ),
     "arithmetic of bytes": (lambda: Bytes(), pixels(4), "computes in torch.uint8"),
     "weight_norm": (

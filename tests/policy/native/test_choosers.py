@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from export.trained import made
+from export.trained import Encoded, made
 from policy.given import overriding
 from policy.native.networks import Fields, Impala, pixels
 from rlfast.data import Batch, Collector, VectorReplayBuffer
@@ -450,6 +450,11 @@ FORMS = {
     "dict": (
         lambda: Fields(nn.Conv2d(1, 2, 3), 2 * 4 * 4),
         gym.spaces.Dict({"position": box(2), "image": box(1, 6, 6, dtype=np.uint8)}),
+    ),
+    "number": (lambda: Encoded(gym.spaces.Discrete(5), 3), gym.spaces.Discrete(5)),
+    "dict of a number": (
+        lambda: Encoded(gym.spaces.Dict(place=gym.spaces.Discrete(4), speed=box(2)), 3),
+        gym.spaces.Dict(place=gym.spaces.Discrete(4), speed=box(2)),
     ),
     "dict of float64": (
         lambda: Fields(nn.Flatten(), 4),

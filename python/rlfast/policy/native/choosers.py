@@ -80,6 +80,8 @@ class Chooser:
 
     is_random = False
     """Whether choices need random numbers."""
+    _outputs: int | None = None
+    """How many outputs of the network choices need; None for all."""
 
     def __init__(self, policy: Any, form: Form) -> None:
         self._module: nn.Module = policy.acting_network
@@ -90,7 +92,7 @@ class Chooser:
             raise NotNativeError("the policy or a network has hooks")
         if torch.is_autocast_enabled("cpu"):
             raise NotNativeError("autocast is on")
-        lowered = lowered_network(self._module, form)
+        lowered = lowered_network(self._module, form, self._outputs)
         self.state_form = lowered.state_form
         """The form of the network's hidden state; None if it has none."""
         numbers, state = self._numbers(lowered), lowered.state_slot()
@@ -133,7 +135,7 @@ class Chooser:
         parts = torch.split(torch.from_numpy(state), sizes, dim=1)
         return form.nested([part.reshape(-1, *known.shape) for part, known in zip(parts, form.parts, strict=True)])
 
-    def choose(self, obs: Any, state: object = None) -> NDArray[Any] | None:
+    def choose(self, obs: object, state: object = None) -> NDArray[Any] | None:
         """Choose actions; see :meth:`step`."""
         return self.step(obs, state)[0]
 
@@ -148,7 +150,7 @@ class Chooser:
         return self._picked(obs, state)
 
     def _picked(
-        self, obs: Any, state: object, clocks: NDArray[np.float32] | None = None
+        self, obs: object, state: object, clocks: NDArray[np.float32] | None = None
     ) -> tuple[NDArray[np.int64] | None, Any]:
         try:
             if self._state is None:

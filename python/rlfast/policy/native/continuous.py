@@ -90,7 +90,10 @@ class NormalChooser(ContinuousChooser):
         dist: Callable[[tuple[torch.Tensor, ...]], Distribution] | None = None,
     ) -> None:
         if state_dependent_noise(policy.acting_network) is not None:
-            raise NotNativeError("state-dependent noise (sde) is drawn in Python")
+            own = dist is not None and policy.dist_fn is not DiagonalNormal
+            if policy.training or not policy.deterministic_eval or own:
+                raise NotNativeError("state-dependent noise (sde) is drawn in Python")
+            self._outputs = 1
         super().__init__(policy, form, act_shape)
         self._draw_for(policy)
         # The tangents of torch and of NumPy are rounded in other ways, and whole collects compute them in Rust.
@@ -99,7 +102,7 @@ class NormalChooser(ContinuousChooser):
         self._dist = None if dist is None or policy.dist_fn is DiagonalNormal else WeakMethod(dist)
 
     def _numbers(self, lowered: Lowered) -> list[int]:
-        if len(lowered.outputs) != 2 or len({*lowered.shapes}) != 1:
+        if len(lowered.shapes) != 2 or len({*lowered.shapes}) != 1:
             raise NotNativeError("the actor does not return means and standard deviations")
         self._size = math.prod(lowered.shapes[0])
         return lowered.outputs
@@ -110,19 +113,19 @@ class NormalChooser(ContinuousChooser):
             made = dist(tuple(map(torch.from_numpy, outputs)))
             drawn: NDArray[np.float32] = (draw(made, self._stream) if self.is_random else made.mode).numpy()
             return drawn
-        act, deviation = outputs
+        act, *deviation = outputs
         if self.is_random:
-            act += deviation * self._next(len(act)).numpy()
+            act += deviation[0] * self._next(len(act)).numpy()
         return act if self._tangent is None else self._tangent.forward(act, (1,))[0]
 
     def real_actions(self) -> tuple[int, int | None, bool]:
         if self._dist is not None:
             raise NotNativeError("dist_fn makes the distribution of actions")
-        mean, deviation = self._slots
-        return mean, deviation if self.is_random else None, self._tangent is not None
+        mean, *deviation = self._slots
+        return mean, deviation[0] if self.is_random else None, self._tangent is not None
 
     def _decision(self) -> Continuous:
-        return super()._decision()._replace(deviation=self._slots[1])
+        return super()._decision()._replace(deviation=self._slots[1] if self._outputs is None else None)
 
     def _draw(self, rows: int) -> torch.Tensor:
         return torch.randn(rows, self._size, dtype=torch.float32, generator=self._stream)

@@ -41,15 +41,16 @@ LAYERS = ("linear", "linear_turned", "conv")
 """The nodes whose last part says whether negative results become 0."""
 
 
-def lowered_network(module: nn.Module, shape: tuple[int, ...] | Form) -> Lowered:
+def lowered_network(module: nn.Module, shape: tuple[int, ...] | Form, outputs: int | None = None) -> Lowered:
     """Return a network as a program, or log why it is none; see :class:`Lowered`.
 
     :param module: see :class:`Lowered`.
     :param shape: see :class:`Lowered`.
+    :param outputs: see :class:`Lowered`.
     :raises NotNativeError: see :class:`Lowered`.
     """
     try:
-        return Lowered(module, shape)
+        return Lowered(module, shape, outputs)
     except NotNativeError as error:
         _logger.info("%s acts by torch: %s", type(module).__name__, error)
         raise
@@ -60,10 +61,11 @@ class Lowered:
 
     :param module: called as ``module(obs)``; returns an output, or a tuple of outputs, and the next hidden state.
     :param shape: the form of one observation, or the shape of an array of floats.
-    :raises NotNativeError: torch must compute it, for the reason in the text.
+    :param outputs: how many outputs are needed, the first ones; None (default) for all.
+    :raises NotNativeError: torch must compute them, for the reason in the text.
     """
 
-    def __init__(self, module: nn.Module, shape: tuple[int, ...] | Form) -> None:
+    def __init__(self, module: nn.Module, shape: tuple[int, ...] | Form, outputs: int | None = None) -> None:
         self._module = module
         self.modules = [*module.modules()]
         self._owners = {
@@ -98,10 +100,13 @@ class Lowered:
         for call in traced.calls:
             try:
                 OPERATIONS[call.name](self._program, call)
+            except NotNativeError as error:
+                self._program.refuse(call.result, error)
             except (TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
-                raise NotNativeError(f"a call of torch's {call.name} was not understood: {error!r:.200}") from error
-        self.outputs = [self._program.rows(output) for output in traced.outputs]
-        """The slots of the outputs."""
+                text = f"a call of torch's {call.name} was not understood: {error!r:.200}"
+                self._program.refuse(call.result, NotNativeError(text))
+        self.outputs = [self._program.rows(output) for output in traced.outputs[:outputs]]
+        """The slots of the outputs that are needed."""
         self.shapes = [tuple(output.shape[1:]) for output in traced.outputs]
         """The shapes of the outputs of one row."""
         self.states = [self._program.rows(state) for state in leaves_of(traced.state)]
@@ -179,7 +184,8 @@ class Lowered:
                 cases.append((given.flat, given.obs, None))
         for numbers, obs, before in cases:
             output, after = called(self._module, obs, before)
-            outputs = [*(output if isinstance(output, tuple | list) else (output,)), *leaves_of(after)]
+            of_obs = output if isinstance(output, tuple | list) else (output,)
+            outputs = [*of_obs[: len(self.outputs)], *leaves_of(after)]
             for wanted, found in zip(outputs, network.forward(numbers, slots), strict=True):
                 wanted_BN = wanted.reshape(len(found), -1).numpy()
                 if not (abs(found - wanted_BN) <= TOLERANCE * abs(wanted_BN).max(initial=1.0)).all():

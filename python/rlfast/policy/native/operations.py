@@ -95,11 +95,14 @@ def _move(program: Program, call: Call) -> None:
     program.moved(call.result, lambda places: call.function(places, *others, **call.kwargs), moved)
 
 
-@operation("to", "float", "type", "type_as", "as_tensor", "tensor", "cpu", "double", "half", "bfloat16")
+@operation("to", "float", "type", "type_as", "as_tensor", "tensor", "cpu", "double", "half", "bfloat16", "long", "int")
 def _convert(program: Program, call: Call) -> None:
-    """Conversions, which change nothing: results of other dtypes are refused."""
-    if isinstance(call.args[0], Tensor):
-        program.moved(call.result, lambda places: places, call.args[0])
+    """Conversions, which change nothing: results of other dtypes are refused, but for integers of integers."""
+    x = call.args[0]
+    if isinstance(x, Tensor) and {x.dtype, call.result.dtype} <= {torch.int64, torch.int32, torch.uint8}:
+        program.set(call.result, program.value(x), call.result.dtype)
+    elif isinstance(x, Tensor):
+        program.moved(call.result, lambda places: places, x)
     else:
         _made(program, call)
 
@@ -211,7 +214,8 @@ def _add(program: Program, call: Call) -> None:
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         program.elementwise(call.result, "add" if sign > 0 else "subtract", [x, y])
     elif isinstance(x, Tensor):
-        program.elementwise(call.result, "shift", [x], sign * float(y))
+        dtype = torch.int64 if call.result.dtype == x.dtype == torch.int64 else torch.float32
+        program.set(call.result, program.computed(x.shape, "shift", [program.value(x)], sign * float(y)), dtype)
     else:
         signed = program.value(y)
         if sign < 0:
@@ -527,6 +531,40 @@ def _cell(program: Program, name: str, x: int, state: Sequence[int], *weights: T
     new = program.add("tanh", program.add("add", gate(from_input, 2), reset))
     kept = program.add("multiply", gate(opened, 1), program.add("subtract", state[0], new))
     return [program.add("add", new, kept)]
+
+
+# -- numbers of things ------------------------------------------------------------------------------------------------
+
+
+@operation("one_hot")
+def _one_hot(program: Program, call: Call) -> None:
+    x, size = arguments(call, "input", num_classes=-1)
+    if size < 1:
+        raise NotNativeError("the network calls one_hot without a number of classes")
+    program.set(call.result, program.whole(_hot(program, x, size), call.result.shape[1:]), call.result.dtype)
+
+
+@operation("embedding")
+def _embedding(program: Program, call: Call) -> None:
+    x, weight, *_ = arguments(
+        call, "input", "weight", padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+    )
+    count, size = weight.shape
+    hot = program.whole(_hot(program, x, count), (*x.shape[1:], count))
+    vectors = hot.places.reshape(program.batch, -1, count)
+    rows = [
+        program.slot_of(replace(hot, places=vectors[:, k]), (program.batch, count)) for k in range(vectors.shape[1])
+    ]
+    table = replace(program.value(weight), places=program.value(weight).places.T)
+    slot = program.joined([_times(program, row, table, None) for row in rows])
+    program.set(call.result, program.whole(slot, (*x.shape[1:], size)))
+
+
+def _hot(program: Program, x: Tensor, size: int) -> int:
+    """Return the slot in which each number of a tensor is a 1 among ``size`` zeros."""
+    if x.dtype != torch.int64:
+        raise NotNativeError(f"the network looks up rows by {x.dtype}")
+    return program.add("one_hot", program.rows(x), size)
 
 
 # -- images ------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from rlfast.data.forms import Form
+from rlfast.data.forms import Form, Part
 from rlfast.utils.runtime.native import NotNativeError
 
 
@@ -58,10 +58,11 @@ class Example(NamedTuple):
         :param generator: the source of random numbers.
         """
         tensors = [
-            torch.randint(0, 256, (rows, *part.shape), generator=generator, dtype=torch.uint8)
-            if part.is_bytes
-            else torch.randn(rows, *part.shape, generator=generator)
+            torch.randn(rows, *part.shape, generator=generator)
+            if dtype is None
+            else torch.randint(*limits, (rows, *part.shape), generator=generator, dtype=dtype)
             for part in form.parts
+            for dtype, limits in [_integers(part)]
         ]
         return cls(form.nested(tensors), tensors)
 
@@ -71,6 +72,13 @@ class Example(NamedTuple):
         rows = [tensor.reshape(len(tensor), -1).float() for tensor in self.tensors]
         numbers: NDArray[np.float32] = torch.cat(rows, dim=1).numpy()
         return numbers
+
+
+def _integers(part: Part) -> tuple[torch.dtype | None, tuple[int, int]]:
+    """Return the dtype of a part's integers, None for floats, and between which numbers they are."""
+    if part.is_bytes:
+        return torch.uint8, (0, 256)
+    return torch.int64 if part.is_integer else None, (part.least, part.least + 2)
 
 
 class _Recorder(TorchFunctionMode):
@@ -88,6 +96,8 @@ class _Recorder(TorchFunctionMode):
         name = parts[-2] if parts[-1] == "__get__" else parts[-1]
         if name not in self._known:  # before it is called: it might write to buffers, or draw random numbers
             raise NotNativeError(f"the network calls {path}, which is not among the known operations")
+        if name == "embedding" and (args[3] if len(args) > 3 else kwargs.get("max_norm")) is not None:
+            raise NotNativeError("the network changes the rows that it looks up (max_norm)")
         result = func(*args, **kwargs)
         self.calls.append(Call(name, func, args, kwargs, result))
         return result

@@ -85,6 +85,7 @@ class Program:
             id(part): replace(of_all, places=where.view(part.shape)) for part, where in zip(inputs, places, strict=True)
         }
         self._alive: list[Any] = [*inputs]
+        self._missing: dict[int, NotNativeError] = {}
         self._constants = {id(tensor) for tensor in constants}
         self._slots: dict[int, int] = {}
 
@@ -97,6 +98,8 @@ class Program:
         :raises NotNativeError: it is none of them, so that it may depend on the observations.
         """
         known = self._values.get(id(tensor))
+        if known is None and (why := self._missing.get(id(tensor))) is not None:
+            raise why
         if known is None:
             if id(tensor) not in self._constants:
                 raise NotNativeError("the network makes a tensor in another way than by functions of torch")
@@ -104,6 +107,17 @@ class Program:
             known = self._values[id(tensor)] = Value(places, batched=False, tensor=tensor)
             self._alive.append(tensor)
         return known
+
+    def refuse(self, results: object, why: NotNativeError) -> None:
+        """Record that the engine cannot compute results of a call, which is an error only where they are needed.
+
+        :param results: a tensor, which the call may have changed in place, or several.
+        :param why: the error.
+        """
+        for tensor in results if isinstance(results, tuple | list) else (results,):
+            self._values.pop(id(tensor), None)
+            self._missing[id(tensor)] = why
+            self._alive.append(tensor)
 
     def set(self, tensor: Tensor, value: Value, dtype: torch.dtype = torch.float32) -> None:
         """Record where the numbers of a result are.
@@ -152,6 +166,8 @@ class Program:
             return int(parts[1][0]) * math.prod(places_of(parts[1]))
         if name == "join":
             return sum(self._widths[slot] for slot in parts[0])
+        if name == "one_hot":
+            return self._widths[int(parts[0])] * int(parts[1])
         group = 1  # how many numbers become one
         if name in ("sum", "mean", "max", "min"):
             group = int(parts[1])

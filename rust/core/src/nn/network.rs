@@ -96,6 +96,14 @@ pub enum Node {
         /// A term for each number of a group.
         bias: Option<Weights>,
     },
+    /// For each number, which is one from 0 to `size - 1`, as many numbers: 1 at its place, and else 0. They are NaN for
+    /// any other number.
+    OneHot {
+        /// The slot of the numbers.
+        input: usize,
+        /// How many numbers there are.
+        size: usize,
+    },
     /// Some of the numbers of a slot, in any order.
     Pick {
         /// The slot.
@@ -248,6 +256,7 @@ impl Node {
                 weight: weight.weights_if_any()?,
                 bias: bias.weights_if_any()?,
             },
+            ("one_hot", [input, size]) => Self::OneHot { input: input.size()?, size: size.size()? },
             ("pick", [input, places]) => Self::Pick { input: input.size()?, places: places.places()? },
             ("join", [slots]) => Self::Join { inputs: slots.places()? },
             (_, [input, numbers @ ..]) => {
@@ -274,6 +283,7 @@ impl Node {
             | Self::Softmax { input, .. }
             | Self::Expectation { input, .. }
             | Self::Normalize { input, .. }
+            | Self::OneHot { input, .. }
             | Self::Pick { input, .. } => std::slice::from_ref(input),
         }
     }
@@ -385,6 +395,7 @@ impl Network {
                     window.channels.saturating_mul(window.places())
                 }
                 Node::Map { input, .. } => width(input)?,
+                Node::OneHot { input, size } => width(input)?.saturating_mul(size),
                 Node::Pair { inputs: [one, other], .. } => {
                     if width(one)? != width(other)? {
                         return value_error!("node {k} takes pairs of {} and {} numbers", width(one)?, width(other)?);

@@ -18,6 +18,15 @@ pub enum Observations<'a> {
     Doubles(&'a [f64]),
 }
 
+/// An array of an observation.
+#[derive(Debug)]
+pub struct ObservedArray {
+    /// Its keys in nested dictionaries; none for the only array.
+    pub keys: Vec<String>,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
+
 /// What is done to an observation before the network sees it, in double precision.
 #[derive(Debug, Default)]
 pub(super) struct Preparation {
@@ -92,7 +101,7 @@ pub struct Policy {
     pub(super) network: Network,
     pub(super) preparation: Preparation,
     pub(super) decision: Decision,
-    pub(super) shape: Vec<usize>,
+    pub(super) arrays: Vec<ObservedArray>,
     pub(super) action_shape: Vec<usize>,
     /// The slot of the next hidden state, whose numbers follow those of the observation in slot 0, and their number.
     pub(super) state: Option<(usize, usize)>,
@@ -103,10 +112,17 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns the shape of one observation.
+    /// Returns the arrays of one observation, whose numbers follow each other: a single one without keys, or those of a
+    /// dictionary.
     #[must_use]
-    pub fn shape(&self) -> &[usize] {
-        &self.shape
+    pub fn observation(&self) -> &[ObservedArray] {
+        &self.arrays
+    }
+
+    /// Returns how many numbers an observation has.
+    #[must_use]
+    pub fn numbers(&self) -> usize {
+        self.arrays.iter().map(|array| array.shape.iter().product::<usize>()).sum()
     }
 
     /// Returns the shape of one action, `[]` for one of a discrete space.
@@ -178,7 +194,8 @@ impl Policy {
     /// before.
     ///
     /// # Errors
-    /// `Value` if the lengths do not fit, or actions are continuous; `Room` without memory.
+    /// `Value` if the lengths do not fit, actions are continuous, or a number is NaN, as for an observation that is not in
+    /// a discrete space; `Room` without memory.
     pub fn choose(
         &self,
         obs: Observations<'_>,
@@ -193,7 +210,8 @@ impl Policy {
         self.check(rows, draws, actions.len())?;
         let width = self.width(slot);
         let mut numbers = filled(0.0, rows * width)?;
-        self.forward(&obs, &[slot], &mut [&mut numbers], hidden)?;
+        let mut after = vectors::copied(hidden)?;
+        self.forward(&obs, &[slot], &mut [&mut numbers], &mut after)?;
         let (mut before, groups) = (0, sizes.len());
         for (group, (&size, &start)) in sizes.iter().zip(starts).enumerate() {
             for row in 0..rows {
@@ -202,10 +220,14 @@ impl Policy {
                     None => greatest(numbers.iter().map(|&number| f64::from(number))),
                     Some(draws) => sampled(numbers, &draws[rows * before + row * size..][..size]),
                 };
+                let Some(best) = best else {
+                    return value_error!("no action is the best: the observation is not finite or not in its space");
+                };
                 actions[row * groups + group] = start.wrapping_add(best as i64);
             }
             before += size;
         }
+        hidden.copy_from_slice(&after);
         Ok(())
     }
 
@@ -278,7 +300,7 @@ impl Policy {
 
     /// What the network sees, and the number of rows.
     fn prepared<'a>(&self, obs: Observations<'a>, hidden: &[f32]) -> Result<(Cow<'a, [f32]>, usize)> {
-        let (raw, of_state) = (self.shape.iter().product::<usize>(), self.hidden());
+        let (raw, of_state) = (self.numbers(), self.hidden());
         let inputs = self.network.inputs() - of_state;
         let count = match obs {
             Observations::Singles(obs) => obs.len(),
@@ -375,22 +397,22 @@ impl Bound {
     }
 }
 
-/// The place of the first greatest number, or of the first that is none, as torch has it.
-fn greatest(numbers: impl Iterator<Item = f64>) -> usize {
+/// The place of the first greatest number; None if one is NaN.
+fn greatest(numbers: impl Iterator<Item = f64>) -> Option<usize> {
     let (mut best, mut at) = (f64::NEG_INFINITY, 0);
     for (k, number) in numbers.enumerate() {
         if number.is_nan() {
-            return k;
+            return None;
         }
         if number > best {
             (best, at) = (number, k);
         }
     }
-    at
+    Some(at)
 }
 
 /// See [`super::Choice::Clocks`].
-fn sampled(logits: &[f32], clocks: &[f32]) -> usize {
+fn sampled(logits: &[f32], clocks: &[f32]) -> Option<usize> {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let score = |(&logit, &clock): (&f32, &f32)| exp(f64::from(logit) - f64::from(largest)) / f64::from(clock);
     greatest(logits.iter().zip(clocks).map(score))

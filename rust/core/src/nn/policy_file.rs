@@ -11,7 +11,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 use super::network::{MOST, Network, Node, Part};
-use super::policy::{Bound, BoundedBy, Decision, Normalization, Policy, Preparation};
+use super::policy::{Bound, BoundedBy, Decision, Normalization, ObservedArray, Policy, Preparation};
 use super::weights::Weights;
 use crate::error::{Error, Result, value_error};
 use crate::regular;
@@ -103,8 +103,14 @@ impl Reader {
 
     fn policy(mut self, text: &str, description: &Value) -> Result<Policy> {
         let observation = field(description, "observation")?;
-        let shape = lengths(field(observation, "shape")?)?;
-        let raw = size(&shape)?;
+        let arrays = list(field(observation, "arrays")?)?.iter().map(observed).collect::<Result<Vec<_>>>()?;
+        let mut raw = 0_usize;
+        for array in &arrays {
+            raw = raw.saturating_add(size(&array.shape)?);
+        }
+        if raw == 0 || raw > MOST || (arrays.len() > 1 && arrays.iter().any(|array| array.keys.is_empty())) {
+            return value_error!("an observation is an array, or arrays with keys, and not too large");
+        }
         let places = match field(observation, "places")? {
             Value::Null => None,
             name => Some(self.places_of(name)?.clone()),
@@ -143,7 +149,7 @@ impl Reader {
         }
         let kept = self.floats.into_values().map(|(numbers, _)| numbers).collect();
         let description = text.to_owned();
-        Ok(Policy { network, preparation, decision, shape, action_shape, state, random, description, _kept: kept })
+        Ok(Policy { network, preparation, decision, arrays, action_shape, state, random, description, _kept: kept })
     }
 
     fn normalization(&self, scale: &Value, inputs: usize) -> Result<Normalization> {
@@ -306,6 +312,16 @@ fn whole(value: &Value) -> Result<usize> {
 
 fn lengths(value: &Value) -> Result<Vec<usize>> {
     list(value)?.iter().map(whole).collect()
+}
+
+/// An array of an observation.
+fn observed(array: &Value) -> Result<ObservedArray> {
+    let text = |key: &Value| match key {
+        Value::String(key) => Ok(key.clone()),
+        other => value_error!("a key is {}", short(other)),
+    };
+    let keys = list(field(array, "keys")?)?.iter().map(text).collect::<Result<_>>()?;
+    Ok(ObservedArray { keys, shape: lengths(field(array, "shape")?)? })
 }
 
 /// The numbers of an array of a shape.

@@ -119,6 +119,10 @@ fn plainly(network: &Network, row: &[f32]) -> Vec<Vec<f64>> {
                 };
                 slots[input].chunks(size).flat_map(group).collect()
             }
+            Node::OneHot { input, size } => {
+                let hot = |&x: &f64| (0..size).map(move |k| if x == k as f64 { 1.0 } else { 0.0 });
+                slots[input].iter().flat_map(hot).collect()
+            }
             Node::Pick { input, ref places } => places.iter().map(|&place| slots[input][place]).collect(),
             Node::Join { ref inputs } => inputs.iter().flat_map(|&input| slots[input].clone()).collect(),
             Node::Constant { values } => (0..network.width(slots.len()).unwrap()).map(|i| read(values, i)).collect(),
@@ -751,6 +755,25 @@ fn nodes_agree_with_plain_loops() {
         let network = Network::new(2, nodes).unwrap();
         assert!(forward(&network, &[1.0, wanted]).iter().all(|number| number.is_nan()), "{operation:?}");
     }
+}
+
+#[test]
+fn numbers_become_places() {
+    let mut made = Made::new(5);
+    let slot = made.add(Node::OneHot { input: 0, size: 3 });
+    made.linear(slot, 6, 4, false);
+    let network = made.network(2);
+    let obs: Vec<f32> = (0..40).map(|k| (k * 7 % 3) as f32).collect();
+    for (row, found) in obs.chunks_exact(2).zip(forward(&network, &obs).chunks_exact(4)) {
+        for (found, wanted) in found.iter().zip(&plainly(&network, row)[2]) {
+            assert!((f64::from(*found) - wanted).abs() < 1e-6);
+        }
+    }
+    for wrong in [-1.0, 3.0, 0.5, f32::NAN, f32::INFINITY] {
+        assert!(!network.choose(&[1.0, wrong], Choice::Greatest, &mut [0]).unwrap(), "{wrong}");
+    }
+    assert!(Network::new(1, vec![Node::OneHot { input: 0, size: usize::MAX }]).is_err());
+    assert!(Network::new(1, vec![Node::OneHot { input: 0, size: 0 }]).is_err());
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Done<'_> {
                 let other = self.scale_of::<L>(input);
                 std::array::from_fn(|lane| scale[lane].max(other[lane]))
             }),
-            Some(Node::Constant { .. }) | None => self.largest(slot),
+            Some(Node::Constant { .. } | Node::OneHot { .. }) | None => self.largest(slot),
         }
     }
 
@@ -438,6 +438,17 @@ fn in_lanes<M: MulAdd, const L: usize>(
                     let shift = terms.as_mut().and_then(Iterator::next).unwrap_or(0.0);
                     for lane in 0..L {
                         out[lane] = (lanes[lane] - mean[lane]) * factor[lane] * scale + shift;
+                    }
+                }
+            }
+        }
+        Node::OneHot { input, size } => {
+            for (out, numbers) in out.chunks_exact_mut(size).zip(read(input)) {
+                let known = numbers.map(|x| x >= 0.0 && x < size as f32 && x.fract() == 0.0);
+                for (k, out) in out.iter_mut().enumerate() {
+                    for lane in 0..L {
+                        let number = if numbers[lane] == k as f32 { 1.0 } else { 0.0 };
+                        out[lane] = if known[lane] { number } else { f32::NAN };
                     }
                 }
             }
