@@ -78,12 +78,12 @@ def observations(dtype=np.float32):
     return np.random.default_rng(1).normal(size=(ROWS, *SHAPE)).astype(dtype)
 
 
-def same(found, expected):
+def same(found, expected, tolerance=1e-6):
     expected = np.asarray(expected)
     found = found.reshape(expected.shape)
     if expected.dtype.kind == "i":
         return (found == expected).mean() > 0.995
-    return np.abs(found - expected).max() <= 3e-6
+    return np.abs(found - expected).max() <= tolerance
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -103,7 +103,7 @@ def test_draws_with_given_random_numbers(name, compiled, tmp_path):
         draws.exponential_(generator=stream) if hasattr(program.action, "sizes") else draws.normal_(generator=stream)
     )
     loaded = load_policy(save(program, tmp_path / "policy"))
-    assert same(compiled(name, obs, draws.numpy()), loaded(obs, deterministic=False))
+    assert same(compiled(name, obs, draws.numpy()), loaded(obs, deterministic=False), 5e-6)  # torch draws by floats
 
 
 @pytest.mark.parametrize("name", RECURRENT)

@@ -1,5 +1,6 @@
 """Exported policies act as the trained ones."""
 
+import copy
 import json
 import struct
 import subprocess
@@ -28,6 +29,7 @@ from export.trained import (
     wanted,
 )
 from rlfast import load_policy
+from rlfast._core import Network
 from rlfast.data import Batch
 from rlfast.export import program_of, save
 from rlfast.policy import DQNPolicy
@@ -49,7 +51,7 @@ def observations(count, seed=0):
     return np.random.default_rng(seed).normal(size=(count, *SHAPE)).astype(np.float32)
 
 
-def same(found, expected, tolerance=2e-6):
+def same(found, expected, tolerance=1e-6):
     found = np.asarray(found)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
@@ -70,7 +72,38 @@ def test_the_same_actions(name, exported):
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_same_actions_a_million_times(name, exported):
     policy, obs = made(name), observations(1_000_000, 1)
-    assert same(exported(policy)(obs, deterministic=True), wanted(policy, obs, deterministic=True), 5e-6)
+    assert same(exported(policy)(obs, deterministic=True), wanted(policy, obs, deterministic=True))
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if "BDQ" not in name])
+def test_numbers_are_as_exact_as_those_of_torch(name):
+    """The rest of a difference is rounding, of torch as much as of ours: both are compared with double precision."""
+    policy, obs = made(name), observations(2000)
+    program = program_of(policy, SHAPE)
+    slot = program.action.mean if hasattr(program.action, "mean") else program.action.slot
+    found = Network(5, program.nodes).forward(obs, (slot,))[0]
+    by_torch, exact = (
+        decisive(policy, name, torch.from_numpy(obs).to(dtype)) for dtype in (torch.float32, torch.float64)
+    )
+    assert exact.dtype == np.float64
+    errors = [np.abs(numbers.reshape(exact.shape) - exact) for numbers in (found, by_torch)]
+    assert errors[0].mean() <= 1.1 * errors[1].mean()
+    assert errors[0].max() <= 1.5 * errors[1].max() <= 1e-6 * max(np.abs(exact).max(), 1)
+
+
+def decisive(policy, name, obs):
+    """The numbers from which torch chooses actions."""
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(obs.dtype)
+        with torch.no_grad():
+            output = copy.deepcopy(policy.acting_network).to(obs.dtype)(obs)[0]
+            if name == "C51":
+                output = (output * policy.support.to(obs.dtype)).sum(2)
+            output = output.mean(2) if name == "QR-DQN" else output
+    finally:
+        torch.set_default_dtype(before)
+    return (output[0] if isinstance(output, tuple) else output).flatten(1).numpy()
 
 
 @pytest.mark.parametrize("name", RANDOM)
@@ -225,7 +258,7 @@ def test_hidden_states_are_kept_between_steps(name, exported):
     loaded.reset()
     several = episode(policy, obs[:, :1], deterministic=True)
     assert [np.ravel(loaded(step[0], deterministic=True)).tolist() for step in obs] == [
-        pytest.approx(np.ravel(one).tolist(), abs=2e-6) for one in several
+        pytest.approx(np.ravel(one).tolist(), abs=1e-6) for one in several
     ]
 
 

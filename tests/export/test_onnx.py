@@ -32,7 +32,7 @@ def same(found, expected):
     assert found.shape == expected.shape
     if found.dtype.kind == "i":
         return (found == expected).mean() > 0.995
-    return np.abs(found - expected).max() <= 3e-6
+    return np.abs(found - expected).max() <= 1e-6
 
 
 @pytest.mark.parametrize("name", mostly_long(POLICIES))

@@ -184,7 +184,7 @@ def odd() -> nn.Module:
             self.layer, self.scale = nn.LayerNorm(12), nn.Parameter(torch.rand(6) + 0.5)
 
         def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-            x = self.layer(self.first(torch.as_tensor(obs, dtype=torch.float32)))
+            x = self.layer(self.first(torch.as_tensor(obs, dtype=self.scale.dtype)))
             y, z = x.chunk(2, 1)
             parts = [
                 torch.maximum(y, z), torch.minimum(y, z) * self.scale, y.abs() / (z.square() + 1.0), y.exp() - z,
@@ -217,7 +217,7 @@ class Images(nn.Module):
         )
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-        x = self.first(torch.as_tensor(obs, dtype=torch.float32)).view(-1, 2, 6, 7)
+        x = self.first(torch.as_tensor(obs, dtype=self.matrix.dtype)).view(-1, 2, 6, 7)
         return self.layers(x).flatten(1)[:, :6] @ self.matrix, state
 
 
