@@ -169,7 +169,7 @@ FIGURES = {
     "files of algorithms without their loss": Figure(algorithms_elsewhere, 0, 0),
     "files that mention Tianshou": Figure(mentions_of_tianshou, 10, 10),
     "files with private names of PyTorch": Figure(private_names_of_torch, 0, 0),
-    "parameters of type Any": Figure(parameters_of_any_type, 268, 200),
+    "parameters of type Any": Figure(parameters_of_any_type, 269, 200),
     "ways through add": Figure(lambda: ways_through("add", "add", "append"), 1, 1),
     "ways through sample": Figure(lambda: ways_through("sample", "sample", "take"), 2, 1),
     "declarations of a hyper-parameter, most": Figure(declarations_of_a_setting, 1, 1),

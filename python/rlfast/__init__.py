@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlfast._core import get_num_threads as get_num_threads
     from rlfast._core import set_num_threads as set_num_threads
     from rlfast.env.registry import make_vec as make_vec
-    from rlfast.experiment.evaluate import load as load
+    from rlfast.experiment.agents import load as load
     from rlfast.export.load import load_policy as load_policy
 
 _NAMES = [
@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
         from rlfast.utils.runtime.extras import needed_by
 
         with needed_by("rlfast.load"):
-            return import_module("rlfast.experiment.evaluate").load
+            return import_module("rlfast.experiment.agents").load
     if name == "__all__":  # for `import *`: all that can be imported with the libraries that are here
         return [one for one in _NAMES if _is_here(one)]
     if name in _NAMES:

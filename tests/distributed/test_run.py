@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from rlfast.distributed import resume, train
+from rlfast.experiment import evaluate
 from rlfast.experiment import train as train_in_one_process
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.config import RunConfig
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError
 
 

@@ -8,8 +8,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from rlfast.env.atari import AtariEnv
+from rlfast.experiment import evaluate
 from rlfast.experiment.environments import make_envs
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.trainer import BaseTrainer
 

@@ -11,11 +11,10 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import TransformObservation
 
 from rlfast.cli import main
-from rlfast.experiment import ALGORITHMS
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.build import build
 from rlfast.experiment.config import RunWarning
 from rlfast.experiment.environments import make_envs
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume, train
 from scripted import Scripted
 

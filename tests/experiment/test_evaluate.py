@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rlfast.cli import main
+from rlfast.experiment import evaluate
 from rlfast.experiment.config import RunWarning
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import train
 
 

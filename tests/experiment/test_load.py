@@ -11,10 +11,9 @@ import torch
 import rlfast
 from rlfast.data import Batch, Collector
 from rlfast.env import DummyVectorEnv, VectorEnvNormObs
-from rlfast.experiment import ALGORITHMS
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.checkpoint import load_checkpoint, load_normalization, load_policy
 from rlfast.experiment.config import stream_seed
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import train
 from rlfast.policy import DQNPolicy
 from rlfast.utils.net.common import Net

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from experiment.test_run import parameter_hash, stopped_after
-from rlfast.experiment import ALGORITHMS
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_normalization
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.logger import CSVLogger

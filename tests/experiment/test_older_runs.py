@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from rlfast.experiment import evaluate
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import resume
 from rlfast.experiment.run_dir import read_config
 

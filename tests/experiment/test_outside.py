@@ -14,10 +14,9 @@ import pytest
 
 import rlfast
 from rlfast.data import Batch, VectorReplayBuffer
-from rlfast.experiment import ALGORITHMS
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.config.outside import check_cluster, check_outside, find_here, remember
 from rlfast.experiment.environments import make_env, make_envs
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_config

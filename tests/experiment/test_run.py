@@ -19,11 +19,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from rlfast.cli.runs.reporting import report
 from rlfast.data import VectorReplayBuffer
-from rlfast.experiment import ALGORITHMS
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import save_checkpoint
 from rlfast.experiment.config import DataConfig, OnPolicyConfig, RunWarning
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_config

@@ -19,8 +19,8 @@ from rlfast.data import Batch
 from rlfast.env import VectorEnvNormObs
 from rlfast.evaluation.launcher import RegisteredExpLauncher
 from rlfast.evaluation.rliable_evaluation_hl import RLiableExperimentResult
+from rlfast.experiment import evaluate
 from rlfast.experiment.config import RunWarning
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume
 from rlfast.experiment.run_dir import read_beyond
 from rlfast.highlevel import experiment as builders

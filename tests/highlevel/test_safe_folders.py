@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from faults.json_tree import variants
-from rlfast.experiment.evaluate import evaluate
+from rlfast.experiment import evaluate
 from rlfast.experiment.run import ConfigError
 from rlfast.highlevel import experiment as builders
 from rlfast.highlevel.config import SamplingConfig

@@ -16,9 +16,8 @@ from shutil import copyfile
 from typing import Any
 
 from rlfast.data.datasets.opening import open_source
-from rlfast.experiment import ALGORITHMS
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.data import returns_of
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import train
 

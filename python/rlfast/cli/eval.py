@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         video = Path("video") if is_on_hub(given["run_dir"]) else run_dir / "video"
     import gymnasium as gym
 
-    from rlfast.experiment.evaluate import evaluate
+    from rlfast.experiment import evaluate
     from rlfast.experiment.report.result import scored_task
     from rlfast.experiment.report.scores import described_score
 

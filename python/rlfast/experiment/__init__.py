@@ -13,8 +13,8 @@ with needed_by("rlfast.experiment"):
     from rlfast.experiment.config import RunConfig
 
 if TYPE_CHECKING:
+    from rlfast.experiment.agents import evaluate, load
     from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
-    from rlfast.experiment.evaluate import load
     from rlfast.experiment.run import RunResult, resume, train
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "DQNConfig",
     "RunConfig",
     "RunResult",
+    "evaluate",
     "load",
     "load_checkpoint",
     "load_policy",
@@ -34,8 +35,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "agents": ("evaluate", "load"),
         "checkpoint": ("load_checkpoint", "load_policy", "save_checkpoint"),
-        "evaluate": ("load",),
         "run": ("RunResult", "resume", "train"),
     },
 )

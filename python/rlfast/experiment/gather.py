@@ -10,9 +10,9 @@ import numpy as np
 
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
+from rlfast.experiment.agents import read_agent
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.environments import make_envs
-from rlfast.experiment.evaluate import read_agent
 from rlfast.experiment.run_dir import read_beyond
 from rlfast.policy import RandomPolicy
 

@@ -19,8 +19,8 @@ with needed_by("rlfast.export"):
 
     from rlfast.data.forms import Form
     from rlfast.env.spaces.actions import ranges
+    from rlfast.experiment.agents import normalizations, read_agent
     from rlfast.experiment.algorithms import algorithm_of
-    from rlfast.experiment.evaluate import normalizations, read_agent
     from rlfast.policy.native.described import Discrete
     from rlfast.utils.runtime.native import NotNativeError
     from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state

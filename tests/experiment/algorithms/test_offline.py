@@ -11,9 +11,8 @@ from experiment.test_data import rows_of
 from experiment.test_run import parameter_hash
 from rlfast.cli.data import main
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.experiment import ALGORITHMS
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.build import build
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer

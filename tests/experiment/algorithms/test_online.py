@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from experiment.algorithms.test_offline import CONTINUOUS, DISCRETE, stopped_at, tiny  # noqa: F401 (a fixture)
 from experiment.test_run import parameter_hash
 from rlfast.cli.main import main
+from rlfast.experiment import evaluate
 from rlfast.experiment.build import build
 from rlfast.experiment.config import RunWarning
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, go_online, resume, train
 from rlfast.experiment.run_dir import read_config
 from rlfast.trainer import OffpolicyTrainer

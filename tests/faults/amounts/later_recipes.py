@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from rlfast import _core, data, policy
+from rlfast.data.forms import Form
 from rlfast.export import Program, load_policy, save
 from rlfast.export.program import Choices
 from rlfast.utils.net import continuous, discrete
@@ -172,9 +173,27 @@ def _exported() -> _core.ExportedPolicy:
     """An exported policy with a network that computes nothing."""
     node = ("linear", 0, np.eye(2, dtype=np.float32), None, False)
     action = Choices(slot=1, sizes=[2], starts=[0], logits=True, shape=())
-    program = Program(shape=(2,), places=None, scales=(), nodes=[node], action=action, random=True)
+    program = Program(form=Form.given((2,)), places=None, scales=(), nodes=[node], action=action, random=True)
     with TemporaryDirectory() as folder:
         return load_policy(save(program, Path(folder, "policy")))
+
+
+@functools.cache
+def _trained() -> Path:
+    """The folder of a run that has hardly learned."""
+    from rlfast.experiment import ALGORITHMS, train
+
+    folder = Path(mkdtemp(), "run")
+    small = {
+        "max_steps": 40,
+        "num_envs": 2,
+        "eval_episodes": 1,
+        "eval_envs": 1,
+        "hidden_sizes": (4,),
+        "buffer_size": 99,
+    }
+    train(ALGORITHMS["dqn"].config(env="CartPole-v1", run_dir=folder, progress=False, **small))
+    return folder
 
 
 def _maker(name: str) -> Callable[[], Any]:
@@ -210,6 +229,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.UnpluggedShards.observations": lambda: {"start": 3, "stop": 5},
     "rlfast._core.UnpluggedShards.read": lambda: {"count": 5},
     "rlfast._core.UnpluggedShards.values": lambda: {"start": 3, "stop": 5},
+    "rlfast.experiment.evaluate": lambda: {"run_dir": _trained(), "episodes": 1},
     "rlfast.data.SharedReplayBuffer.__getitem__": lambda: {"index": np.array([0, 1])},
     "rlfast.data.SharedReplayBuffer.__init__": lambda: {"total_size": 6, "buffer_num": 2, "example": _ROW},
     "rlfast.data.SharedReplayBuffer.from_file": lambda: {"file": _kept().fileno()},

@@ -703,6 +703,7 @@ UNENDING: set[tuple[str, str]] = {
     ("rlfast.data.Collector.collect", "n_step"),
     ("rlfast.data.Collector.collect", "n_episode"),
     ("rlfast.data.Collector.evaluate", "n_episode"),
+    ("rlfast.experiment.evaluate", "episodes"),
     ("rlfast.trainer.test_episode", "n_episode"),
     ("rlfast.policy.RolloutLearner.learn", "repeat"),
     ("rlfast.policy.RolloutLearner.summaries_of_passes", "repeat"),

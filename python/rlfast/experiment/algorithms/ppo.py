@@ -107,7 +107,7 @@ PRESETS: Presets = {
     },
     "InvertedPendulum-v5": {"stop_return": 950.0, "learning_rate": 1e-3, "log_std": -0.5},
     **dict.fromkeys(presets.ROBOTS, CLEANRL),
-    "Ant-v5": {  # Tianshou's numbers. Contact forces, which Ant-v4 did not show either, keep it from learning to walk
+    "Ant-v5": {  # without contact forces, as in Ant-v4: with them, it does not learn to walk
         **CLEANRL,
         "env_kwargs": {"include_cfrc_ext_in_observation": False},
         "num_envs": 64,

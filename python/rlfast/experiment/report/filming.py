@@ -10,9 +10,9 @@ import gymnasium as gym
 import torch
 
 from rlfast.data.collect.state import wrapper_states
+from rlfast.experiment.agents import Agent, film, minimal_config
 from rlfast.experiment.build import build
 from rlfast.experiment.config import RunWarning, stream_seed
-from rlfast.experiment.evaluate import Agent, film, minimal_config
 from rlfast.trainer import Callback
 from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 

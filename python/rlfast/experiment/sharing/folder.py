@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlfast import __version__
+from rlfast.experiment import evaluate
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import copy_policy, read_counters
 from rlfast.experiment.config.outside import IN_MEMORY
-from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config, replace_file
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ import torch
 from gymnasium import spaces
 
 from rlfast.data.plain_data import WRONG_DATA, summary
+from rlfast.experiment.agents import minimal_config
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import save_alone
 from rlfast.experiment.config import RunWarning
-from rlfast.experiment.evaluate import minimal_config
 from rlfast.experiment.run_dir import CHECKPOINT, make_run_dir, write_config
 
 if TYPE_CHECKING:
