@@ -93,6 +93,7 @@ LIBRARIES = {
     "torch.jit": Library("decisions", variant="jit"),
     "sb3 predict": Library("decisions", variant="sb3"),
     "NumPy by hand": Library("decisions", variant="by hand"),
+    "BLAS products": Library("decisions", variant="products"),
 }
 COPIES = ("take", "gather")
 LIMITS = (*COPIES, NETWORK)

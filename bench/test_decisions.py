@@ -14,9 +14,26 @@ def case(rows: int, libraries: tuple[str, ...], *bars: Bar) -> Case:
     return Case(name, "decide", "act", {"inputs": 17, "actions": 6, "rows": rows}, libraries, bars)
 
 
+PICTURES = {"inputs": 0, "actions": 6, "rows": 1}
 CASES = [
     case(1, (OURS, C, *PEERS), Bar(("NumPy by hand",), 2), Bar(("torch.jit",), 4), Bar(("sb3 predict",), 20)),
-    case(256, (OURS, *PEERS), Bar(("torch.jit",), 1)),
+    case(256, (OURS, *PEERS, "BLAS products"), Bar(("torch.jit",), 1), Bar(("BLAS products",), 0.8)),
+    Case(
+        "a decision, NatureCNN",
+        "decide",
+        "act",
+        PICTURES,
+        (C, OURS, "onnxruntime", "torch.jit"),
+        (Bar(("onnxruntime",), 1),),
+    ),
+    Case(
+        "import, load, first action",
+        "begin",
+        "act",
+        {"inputs": 17, "actions": 6},
+        (OURS, "onnxruntime"),
+        (Bar(at_most=0.06),),
+    ),
 ]
 
 

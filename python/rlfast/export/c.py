@@ -153,21 +153,50 @@ def _windows(window: Array) -> tuple[str, int, int]:
 def _conv(
     to: _Writer, slot: int, below: int, weight: Array, bias: Array | None, window: Array, groups: float, relu: object
 ) -> None:
-    loops, out_h, out_w = _windows(window)
-    channels, h, w, kh, kw, _, sw = map(int, window[:7])
-    filters, own = weight.shape[0], channels // int(groups)
-    start = "0.0f" if bias is None else f"{to.array(bias)}[f]"
+    """Add a convolution: several filters at several places of a row together, whose sums stay in registers."""
+    _, out_h, out_w = _windows(window)
+    channels, h, w, kh, kw, _, sw, ph, pw = map(int, window[:9])
+    own, each = channels // int(groups), weight.shape[0] // int(groups)
+    lanes, across = min(each, LANES), 1 if ph or pw else max(k for k in range(1, ACROSS + 1) if out_w % k == 0)
+    blocks = -(-each // lanes)
+    packed = np.zeros((int(groups), blocks * lanes, own * kh * kw), np.float32)
+    packed[:, :each] = weight.reshape(int(groups), each, -1)
+    packed = packed.reshape(-1, lanes, own, kh, kw).transpose(0, 2, 3, 4, 1)
+    start = (
+        "0.0f" if bias is None else f"{to.array(bias)}[g * {each} + (f * {lanes} + i < {each} ? f * {lanes} + i : 0)]"
+    )
+    sums = range(across)
     to.code.append(
-        f"{{ int f, y, x, c, a, b; for (f = 0; f < {filters}; f++) for (y = 0; y < {out_h}; y++) {{\n"
-        f"        float *out = s{slot} + (f * {out_h} + y) * {out_w};\n"
-        f"        for (x = 0; x < {out_w}; x++) out[x] = {start};\n"
-        f"        for (c = 0; c < {own}; c++) {loops}\n"
-        f"        const float *in = s{below} + ((f / {filters // int(groups)} * {own} + c) * {h} + iy) * {w} + off;\n"
-        f"        const float g = {to.array(weight)}[((f * {own} + c) * {kh} + a) * {kw} + b];\n"
-        f"        for (x = first; x < last; x++) out[x] += in[x * {sw}] * g; }} }} }} }}"
+        f"{{ int g, f, y, x, c, a, b; for (g = 0; g < {int(groups)}; g++) for (f = 0; f < {blocks}; f++)\n"
+        f"        for (y = 0; y < {out_h}; y++) for (x = 0; x < {out_w}; x += {across}) {{\n"
+        f"        float {', '.join(f't{k}[{lanes}]' for k in sums)};\n"
+        f"        const float *w = {to.array(np.ascontiguousarray(packed))} + (g * {blocks} + f) * {packed[0].size};\n"
+        f"        for (i = 0; i < {lanes}; i++) {' = '.join(f't{k}[i]' for k in sums)} = {start};\n"
+        f"        for (c = 0; c < {own}; c++) for (a = 0; a < {kh}; a++) for (b = 0; b < {kw}; b++, w += {lanes}) {{\n"
+        + _inside(window)
+        + f"        const float *in = s{below} + ((g * {own} + c) * {h} + iy) * {w} + ix;\n"
+        + "".join(f"        for (i = 0; i < {lanes}; i++) t{k}[i] += w[i] * in[{k * sw}];\n" for k in sums)
+        + "        }\n"
+        f"        for (i = 0; i < {lanes} && f * {lanes} + i < {each}; i++) {{\n"
+        f"        float *out = s{slot} + ((g * {each} + f * {lanes} + i) * {out_h} + y) * {out_w} + x;"
+        + "".join(f" out[{k}] = t{k}[i];" for k in sums)
+        + " } } }"
     )
     if relu:
         to.each(slot, f"if (s{slot}[i] < 0.0f) s{slot}[i] = 0.0f;")
+
+
+LANES, ACROSS = 32, 4
+"""The filters and the places of a row whose sums are computed together."""
+
+
+def _inside(window: Array) -> str:
+    """Return the row and the column of an image that a window reads in C, and the way on outside of the image."""
+    h, w, _, _, sh, sw, ph, pw, dh, dw = map(int, window[1:])
+    text = f"        const int iy = y * {sh} + a * {dh} - {ph}, ix = x * {sw} + b * {dw} - {pw};\n"
+    if ph or pw:
+        text += f"        if (iy < 0 || iy >= {h} || ix < 0 || ix >= {w}) continue;\n"
+    return text
 
 
 def _pool(start: str, step: str, end: str) -> Callable[..., None]:
