@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::functions::{Function, exp, tanh};
+use super::functions::{Function, exp};
 use super::network::Network;
 use crate::convert::as_single;
 use crate::error::{Result, value_error};
@@ -369,7 +369,7 @@ impl Bound {
             let bounded = match self.by {
                 BoundedBy::Nothing => number,
                 BoundedBy::Clip => number.clamp(-1.0, 1.0),
-                BoundedBy::Tanh => tanh(f64::from(number)) as f32,
+                BoundedBy::Tanh => Function::Tanh.of(number),
             };
             *action = f64::from(bounded);
             if let Some((low, high)) = &self.range {

@@ -8,7 +8,7 @@ use super::network::{Network, Node, Operation, Place, Reduction};
 use super::scratch::Scratch;
 use super::weights::Weights;
 use crate::error::Result;
-use crate::simd::{MulAdd, ProductKernel, run_products};
+use crate::simd::{MulAdd, ProductKernel, Separate, run_products};
 
 /// Rows of a full tile.
 const WIDE: usize = 16;
@@ -105,7 +105,7 @@ impl Done<'_> {
                 let (below, largest) = (self.scale_of::<L>(input), self.largest::<L>(slot));
                 let mut steepest = [0.0_f32; L];
                 for group in read(input).chunks_exact(size) {
-                    let (_, factor) = moments(group, epsilon, centered);
+                    let (_, factor) = moments::<Separate, L>(group, epsilon, centered);
                     steepest = std::array::from_fn(|lane| steepest[lane].max(factor[lane]));
                 }
                 let most = weight.map_or(1.0, |weight| each(weight).fold(0.0_f32, |most, x| most.max(x.abs())));
@@ -327,7 +327,7 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
                         window.pool(image, out, *greatest);
                     }
                 }
-                _ if place.by_rows => by_rows(node, &before, out.as_flattened_mut(), width),
+                _ if place.by_rows => by_rows::<M, L>(node, &before, out.as_flattened_mut(), width),
                 _ => in_lanes::<M, L>(node, network.columns(k), &before, out),
             }
             if place.copy.is_some() {
@@ -344,12 +344,12 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
 
 /// Computes a node whose slot has row after row.
 #[inline(always)]
-fn by_rows<const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [f32], width: usize) {
+fn by_rows<M: MulAdd, const L: usize>(node: &Node, before: &Before<'_, L>, out: &mut [f32], width: usize) {
     let out = &mut out[..before.rows * width];
     match node {
         Node::Map { input, function } => {
             out.copy_from_slice(before.rows(*input));
-            function.apply(out);
+            function.apply_with::<M>(out);
         }
         Node::Pair { inputs: [one, other], operation } => {
             operation.apply(before.rows(*one), before.rows(*other), out);
@@ -408,7 +408,7 @@ fn in_lanes<M: MulAdd, const L: usize>(
         }
         Node::Map { input, function } => {
             out.copy_from_slice(read(input));
-            function.apply(out.as_flattened_mut());
+            function.apply_with::<M>(out.as_flattened_mut());
         }
         Node::Pair { inputs: [one, other], operation } => {
             operation.apply(read(one).as_flattened(), read(other).as_flattened(), out.as_flattened_mut());
@@ -421,7 +421,7 @@ fn in_lanes<M: MulAdd, const L: usize>(
         Node::Softmax { input, size } => {
             out.copy_from_slice(read(input));
             for group in out.chunks_exact_mut(size) {
-                softmax(group);
+                softmax::<M, L>(group);
             }
         }
         Node::Expectation { input, values } => {
@@ -430,15 +430,20 @@ fn in_lanes<M: MulAdd, const L: usize>(
             }
         }
         Node::Normalize { input, size, epsilon, centered, weight, bias } => {
+            let data = |weights: Option<Weights>| weights.map_or(std::ptr::null(), |weights| weights.data());
+            let (weight, bias) = (data(weight), data(bias));
             for (out, group) in out.chunks_exact_mut(size).zip(read(input).chunks_exact(size)) {
-                let (mean, factor) = moments(group, epsilon, centered);
-                let (mut factors, mut terms) = (weight.map(each), bias.map(each));
-                for (out, lanes) in out.iter_mut().zip(group) {
-                    let scale = factors.as_mut().and_then(Iterator::next).unwrap_or(1.0);
-                    let shift = terms.as_mut().and_then(Iterator::next).unwrap_or(0.0);
+                let (mean, factor) = moments::<M, L>(group, epsilon, centered);
+                for (i, (out, lanes)) in out.iter_mut().zip(group).enumerate() {
+                    // SAFETY: `Network::new` compared the numbers of weights with the size of groups.
+                    let scale = if weight.is_null() { 1.0 } else { unsafe { *weight.add(i) } };
+                    // SAFETY: as above.
+                    let shift = if bias.is_null() { 0.0 } else { unsafe { *bias.add(i) } };
+                    let mut made = *lanes; // read before anything is written, for vector instructions
                     for lane in 0..L {
-                        out[lane] = (lanes[lane] - mean[lane]) * factor[lane] * scale + shift;
+                        made[lane] = M::mul_add((made[lane] - mean[lane]) * factor[lane], scale, shift);
                     }
+                    *out = made;
                 }
             }
         }
@@ -519,22 +524,23 @@ impl Reduction {
     }
 }
 
-/// Numbers that are added in single precision before their sum is added to the result.
+/// Numbers that are added before their sum is added to the others: long sums would round more.
 const SHORT: usize = 16;
 
-/// The sum of what `of` makes of the numbers of a group.
+/// The sum of the distances from a number, or of their squares, in each lane.
 #[inline(always)]
-fn total<const L: usize>(group: &[[f32; L]], of: impl Fn(f32, usize) -> f32) -> [f64; L] {
-    let mut total = [0.0_f64; L];
+fn distances<M: MulAdd, const L: usize, const SQUARED: bool>(group: &[[f32; L]], from: &[f32; L]) -> [f32; L] {
+    let mut total = [0.0; L];
     for part in group.chunks(SHORT) {
-        let mut sum = [0.0_f32; L];
+        let mut sum = [0.0; L];
         for lanes in part {
             for lane in 0..L {
-                sum[lane] += of(lanes[lane], lane);
+                let distance = lanes[lane] - from[lane];
+                sum[lane] = if SQUARED { M::mul_add(distance, distance, sum[lane]) } else { sum[lane] + distance };
             }
         }
         for lane in 0..L {
-            total[lane] += f64::from(sum[lane]);
+            total[lane] += sum[lane];
         }
     }
     total
@@ -542,11 +548,21 @@ fn total<const L: usize>(group: &[[f32; L]], of: impl Fn(f32, usize) -> f32) -> 
 
 /// The mean of a group, 0 unless it is `centered`, and the factor that makes its mean square 1.
 #[inline(always)]
-fn moments<const L: usize>(group: &[[f32; L]], epsilon: f32, centered: bool) -> ([f32; L], [f32; L]) {
-    let size = group.len() as f64;
-    let mean = if centered { total(group, |x, _| x).map(|sum| (sum / size) as f32) } else { [0.0; L] };
-    let squares = total(group, |x, lane| (x - mean[lane]) * (x - mean[lane]));
-    (mean, squares.map(|squares| (1.0 / (squares / size + f64::from(epsilon)).sqrt()) as f32))
+fn moments<M: MulAdd, const L: usize>(group: &[[f32; L]], epsilon: f32, centered: bool) -> ([f32; L], [f32; L]) {
+    let size = group.len() as f32;
+    let mut mean = [0.0; L];
+    if centered {
+        // The mean of the distances from the first number, which may be large beside their differences.
+        let sums = distances::<M, L, false>(group, &group[0]);
+        for lane in 0..L {
+            mean[lane] = group[0][lane] + sums[lane] / size;
+        }
+    }
+    let mut factor = distances::<M, L, true>(group, &mean);
+    for factor in &mut factor {
+        *factor = 1.0 / (*factor / size + epsilon).sqrt();
+    }
+    (mean, factor)
 }
 
 /// The sum of the products of lanes and numbers.
