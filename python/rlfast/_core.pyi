@@ -417,9 +417,11 @@ def integers_of_each(bit_generators: Sequence[Any], bound: int) -> _Index:
 def uniform_below(bit_generator: Any, sizes: _Index) -> _Index:
     """Draws the numbers of ``(generator.random(len(sizes)) * sizes).astype(int)`` from a bit generator."""
 
-def explore(bit_generator: Any, eps: float, actions: int, greedy: _Index) -> _Index:
+def explore(
+    bit_generator: Any, eps: float, actions: int, greedy: _Index, legal: NDArray[np.bool_] | None = None
+) -> _Index:
     """Returns the ``greedy`` actions ``[B]``, each replaced with probability ``eps`` by a uniform one of ``0 ..
-    actions``.
+    actions``, or of those that are True in its row of ``legal[B, actions]``: the first action, if none is.
     It draws ``2 B`` numbers: first, for all actions, whether to explore; then, for all actions, the action to
     explore."""
 

@@ -13,7 +13,6 @@ from rlfast._core import explore
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.data.forms import Form
-from rlfast.data.random_actions import random_legal
 from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
@@ -190,9 +189,10 @@ class QLearner(ReplayLearner):
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = as_host(q_BA).argmax(axis=1)
-        stored = self.stored_of(q_BA)
-        result = {"logits": logits, "act": act, "state": parse(hidden), **({"policy": wrap(stored)} if stored else {})}
-        return cast(ModelOutputBatchProtocol, wrap(result))
+        result: Any = wrap({"logits": logits, "act": act, "state": None if hidden is None else parse(hidden)})
+        if stored := self.stored_of(q_BA):
+            result.policy = stored
+        return result  # type: ignore[no-any-return]
 
     def stored_of(self, q_BA: torch.Tensor) -> dict[str, Any]:
         """Return what the buffer keeps of a choice under ``policy``, by name; nothing by default.
@@ -257,10 +257,11 @@ class QLearner(ReplayLearner):
             return act
         if self.max_action_num is None:
             raise ArgumentError("how many actions there are is not known before the first forward")
-        mask = action_mask(batch.obs)
+        mask, act = action_mask(batch.obs), np.asarray(act, np.int64)
         if mask is None:
-            return explore(self.rng.bit_generator, self.eps, self.max_action_num, np.asarray(act, np.int64))
-        return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
+            return explore(self.rng.bit_generator, self.eps, self.max_action_num, act)
+        legal = as_host(mask)
+        return explore(self.rng.bit_generator, self.eps, legal.shape[-1], act, legal)
 
     def _make_chooser(self, form: Form) -> Chooser:
         return self.for_all_actions(Chooser(self, form))

@@ -107,9 +107,22 @@ pub fn uniform_below(bit_generator: &Object<'_>, mut sizes: Index) -> PyResult<I
     Ok(sizes)
 }
 
-/// Returns a new array of the `greedy` actions, each replaced with probability `eps` by one drawn uniformly from `0 .. actions`.
+/// Returns a new array of the `greedy` actions, each replaced with probability `eps` by one drawn uniformly from `0 .. actions`,
+/// or from those of its row of `legal` that are not 0.
 #[pyfunction]
-pub fn explore(bit_generator: &Object<'_>, eps: f64, actions: u32, mut greedy: Index) -> PyResult<Index> {
-    locked(bit_generator, |source| draws::explore(source, eps, actions, &mut greedy.values))?.python()?;
+#[pyo3(signature = (bit_generator, eps, actions, greedy, legal=None))]
+pub fn explore(
+    bit_generator: &Object<'_>,
+    eps: f64,
+    actions: u32,
+    mut greedy: Index,
+    legal: Option<&Object<'_>>,
+) -> PyResult<Index> {
+    let legal = legal.map(Shaped::<u8>::converted).transpose()?;
+    locked(bit_generator, |source| match &legal {
+        None => draws::explore(source, eps, actions, &mut greedy.values),
+        Some(legal) => draws::explore_legal(source, eps, legal, actions as usize, &mut greedy.values),
+    })?
+    .python()?;
     Ok(greedy)
 }

@@ -93,6 +93,27 @@ class TestExploration:
             assert noisy.dtype == np.int64
         assert policy.rng.random() == twin.random()
 
+    @pytest.mark.parametrize("kind", [bool, np.int8, torch.bool, torch.int64])
+    def test_masks_leave_the_stream_as_it_is(self, make_dqn, kind):
+        policy, act = make_dqn(), np.arange(60) % 3
+        policy.set_eps(0.7)
+        mask = np.tile([[1, 1, 1], [0, 1, 0], [1, 0, 1], [0, 0, 0]], (15, 1))
+        given = torch.as_tensor(mask, dtype=kind) if isinstance(kind, torch.dtype) else mask.astype(kind)
+        obs = Batch(obs=Batch(obs=act, mask=given), info={})
+        policy.seed(7)
+        noisy, after = policy.exploration_noise(act, obs), policy.rng.random()
+        explore, which = (twin := np.random.default_rng(7)).random((2, 60))
+        choices = [np.flatnonzero(row) if row.any() else np.arange(1) for row in mask]
+        drawn = [legal[int(share * len(legal))] for legal, share in zip(choices, which, strict=True)]
+        np.testing.assert_array_equal(noisy, np.where(explore < 0.7, drawn, act))
+        assert after == twin.random()
+
+    def test_a_mask_of_other_rows_is_refused(self, make_dqn):
+        policy = make_dqn()
+        policy.set_eps(0.7)
+        with pytest.raises(ValueError, match="mask of 6 numbers is not one of 3 actions for 3 rows"):
+            policy.exploration_noise(np.zeros(3), observations(np.zeros(3), np.ones((2, 3))))
+
     @pytest.mark.pitfall("E9")
     def test_seeds_decide_and_numpy_global_generator_stays(self, make_dqn):
         def draws(seed):

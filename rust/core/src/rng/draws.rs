@@ -119,6 +119,37 @@ pub fn explore(source: &mut impl BitSource, epsilon: f64, count: u32, actions: &
     Ok(())
 }
 
+/// Replaces some actions as [`explore`] does, by uniform ones of those that are legal; where none is, by the first one.
+///
+/// # Errors
+/// `Value` unless `legal` has one number for each of `count` actions in each row, 0 for illegal ones; `Room` as [`explore`].
+pub fn explore_legal(
+    source: &mut impl BitSource,
+    epsilon: f64,
+    legal: &[u8],
+    count: usize,
+    actions: &mut [i64],
+) -> Result<()> {
+    if count == 0 || legal.len() != count * actions.len() {
+        return value_error!(
+            "a mask of {} numbers is not one of {count} actions for {} rows",
+            legal.len(),
+            actions.len()
+        );
+    }
+    let mut explores = filled(false, actions.len())?;
+    explores.fill_with(|| source.next_double() < epsilon);
+    for ((action, explores), legal) in actions.iter_mut().zip(explores).zip(legal.chunks_exact(count)) {
+        let drawn = source.next_double();
+        if explores {
+            let choices = legal.iter().filter(|&&flag| flag != 0).count();
+            let place = (drawn * choices as f64) as usize;
+            *action = legal.iter().enumerate().filter(|&(_, &flag)| flag != 0).nth(place).map_or(0, |(k, _)| k as i64);
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +236,18 @@ mod tests {
         let mut source = words(&[0, 1 << 31, 1 << 30, 1 << 31, 3 << 30, 0]);
         epsilon_greedy(&mut source, 0.25, 3, &mut actions, &mut explores);
         assert_eq!((actions, source.0.len()), ([1, 8, 9], 0));
+    }
+
+    #[test]
+    fn exploring_draws_of_the_legal_actions() {
+        let mut actions = [7, 8, 9, 6];
+        // Explore, greedy, explore, explore; then the second of two, unused, the only one, and the first as none is legal.
+        let mut source = words(&[0, 1 << 31, 0, 0, 1 << 31, 3 << 30, 3 << 30, 1 << 31]);
+        let legal = [1, 0, 255, 1, 1, 1, 0, 1, 0, 0, 0, 0];
+        explore_legal(&mut source, 0.25, &legal, 3, &mut actions).unwrap();
+        assert_eq!((actions, source.0.len()), ([2, 8, 1, 0], 0));
+        assert!(explore_legal(&mut words(&[]), 0.5, &legal[1..], 3, &mut actions).is_err());
+        assert!(explore_legal(&mut words(&[]), 0.5, &[], 0, &mut actions).is_err());
     }
 
     #[test]
