@@ -6,7 +6,19 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.utils.tree import as_host, clear, copied, object_array, put, storable, take, with_own_objects, without
+from rlfast.utils.tree import (
+    as_host,
+    clear,
+    collate,
+    copied,
+    each,
+    object_array,
+    put,
+    storable,
+    take,
+    with_own_objects,
+    without,
+)
 
 
 class Memory(NamedTuple):
@@ -193,3 +205,24 @@ def test_objects_in_arrays_are_copied():
 )
 def test_without_an_entry(values, left):
     assert without(values, "b") == left
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.float32, bool])
+def test_each_row_is_a_scalar_of_numpy(dtype):
+    array = np.array([3, 0, 3, 1]).astype(dtype)
+    assert each(array) == [*array]
+    assert {type(row) for row in each(array)} == {array.dtype.type}
+
+
+def test_each_row_of_large_integers():
+    numbers = [-1, 2**62, -(2**63), 10**6, 999]
+    rows = each(np.array(numbers))
+    assert rows == numbers
+    assert {type(row) for row in rows} == {np.int64}
+
+
+@pytest.mark.parametrize("last", [{"a": 1}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "c": 2}, (1, 2), 3, None])
+def test_dicts_of_other_keys_are_not_collated(last):
+    rows = [{"a": 1, "b": 2}, {"b": 2, "a": 1}, last]
+    assert collate(rows).tolist() == rows
+    assert set(collate(rows[:2])) == {"a", "b"}

@@ -30,7 +30,9 @@ def to_numpy(x: object) -> Any:
         b: array([1, 2]),
     )
     """
-    if isinstance(x, np.ndarray) or is_tensor(x):
+    if isinstance(x, np.ndarray):
+        return x
+    if is_tensor(x):
         return as_host(x)
     if x is None:
         return np.array(None, dtype=object)

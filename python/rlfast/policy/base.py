@@ -31,7 +31,7 @@ from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError
 from rlfast.utils.lr_scheduler import check_scheduler
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.runtime.seeding import generator, stream_of
-from rlfast.utils.torch_utils import running_statistics
+from rlfast.utils.torch_utils import Acting
 from rlfast.utils.warning import warn_user
 
 __all__ = [
@@ -231,12 +231,12 @@ class BasePolicy(nn.Module, ABC):
         :raises NonFiniteError: if an action to be scaled is NaN.
         :raises TypeError: if ``act`` is neither an array nor a tensor.
         """
-        array = _as_array(act)
+        array = act if isinstance(act, np.ndarray) else _as_array(act)
         space = self.action_space
         check_shape(array, space)
         if isinstance(space, Box):
             array = self._bounded(array, space)
-        elif self._shifts:
+        elif self._start is not None and self._shifts:
             array = array + self._start
         fitting = fitted_actions(array, space)
         if fitting is None:
@@ -314,10 +314,9 @@ class BasePolicy(nn.Module, ABC):
                 return self.map_action(chosen[None])[0] if self.action_type == "continuous" else int(chosen)
         return self._computed_action(obs, info, state)
 
-    @torch.no_grad()
     def _computed_action(self, obs: object, info: Mapping[str, Any] | None, state: object) -> NDArray[Any] | int:
         batch: Any = Batch(obs=[obs], info=[info] if info else {})
-        with running_statistics(self):
+        with Acting(self):
             act = self.map_action(self(batch, state).act)[0]
         return int(act) if isinstance(self.action_space, Discrete) else act
 

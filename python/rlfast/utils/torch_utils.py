@@ -1,7 +1,7 @@
 """Context managers for the modes of modules, and the distribution of random actions."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,46 +40,65 @@ def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
 
 
 _NORMS: WeakKeyDictionary[nn.Module, tuple[int, tuple[nn.Module, ...]]] = WeakKeyDictionary()
-"""The modules with running statistics within the modules that :func:`running_statistics` was called with, and the
-count of registrations then.
+"""The modules with running statistics within the modules that :class:`Acting` was made for, and the count of
+registrations then.
 """
 
 
-def running_statistics(module: object) -> AbstractContextManager[None]:
-    """Returns a context in which layers such as BatchNorm normalize by their running statistics and do not update them.
+class Acting:
+    """A context in which a policy acts: gradients are not recorded, and layers such as BatchNorm normalize by their
+    running statistics and do not update them, as a batch of observations, perhaps of one environment, is no sample to
+    normalize by.
 
-    All other layers, such as Dropout, keep their mode. Policies act in this context: a batch of observations, perhaps
-    of one environment, is no sample to normalize by. The layers are looked for once in each module, and again after one
-    of its submodules was replaced or added.
+    All other layers, such as Dropout, keep their mode. The layers are looked for once in each module, and again after
+    one of its submodules was replaced or added. The context can be entered again after its end.
 
-    :param module: the module; for any other object, the context does nothing.
+    :param module: the policy; for any other object than a module, there are no layers.
+    :param no_grad: whether gradients are not recorded. Default: True.
 
     >>> layer = nn.BatchNorm1d(2)
-    >>> with running_statistics(layer):
+    >>> with Acting(layer):
     ...     layer(torch.ones(1, 2)).tolist()
     [[0.9..., 0.9...]]
     >>> layer.training, layer.num_batches_tracked.item()
     (True, 0)
     """
+
+    __slots__ = ("_modes", "_module", "_no_grad", "_norms", "_recorded", "_registrations")
+
+    def __init__(self, module: object, *, no_grad: bool = True) -> None:
+        self._module, self._no_grad = module, no_grad
+        self._registrations = -1
+        self._norms: tuple[nn.Module, ...] = ()
+
+    def __enter__(self) -> None:
+        if self._registrations != registrations():
+            self._registrations, self._norms = _norms_of(self._module)
+        self._recorded = torch.is_grad_enabled()
+        if self._recorded and self._no_grad:
+            torch.set_grad_enabled(False)
+        if self._norms:
+            self._modes = [norm.training for norm in self._norms]
+            for norm in self._norms:
+                norm.training = False
+
+    def __exit__(self, *_: object) -> None:
+        if torch.is_grad_enabled() is not self._recorded:
+            torch.set_grad_enabled(self._recorded)
+        if self._norms:
+            for norm, mode in zip(self._norms, self._modes, strict=True):
+                norm.training = mode
+
+
+def _norms_of(module: object) -> tuple[int, tuple[nn.Module, ...]]:
+    """Returns the count of registrations, and the layers with running statistics."""
     if not isinstance(module, nn.Module):
-        return nullcontext()
+        return registrations(), ()
     known = _NORMS.get(module)
     if known is None or known[0] != registrations():
         found = tuple(one for one in module.modules() if getattr(one, "running_mean", None) is not None)
         known = _NORMS[module] = registrations(), found
-    return _evaluating(known[1]) if known[1] else nullcontext()
-
-
-@contextmanager
-def _evaluating(modules: tuple[nn.Module, ...]) -> Iterator[None]:
-    modes = [module.training for module in modules]
-    for module in modules:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
+    return known
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from rlfast.env.backends.info import Info
 
 
 def columns(rows):
-    table = episodes.columns(np.arange(len(rows)), Info.of(rows))
+    table = episodes.columns(np.arange(len(rows)), Info.of(rows)).to_dict()
     assert table.pop("env_id").tolist() == list(range(len(rows)))
     return table
 
@@ -35,7 +35,7 @@ def test_missing_keys_are_zero_or_none():
 
 def test_infos_of_some_environments_replace_theirs_alone():
     latest = Episodes(3)
-    assert latest.infos(np.array([0, 2])).keys() == {"env_id"}
+    assert {*latest.infos(np.array([0, 2])).keys()} == {"env_id"}
     for ids, infos, wanted in (
         ([0, 1, 2], [{"n": 1}, {"n": 2}, {"n": 3}], [1, 2, 3]),
         ([0, 2], [{}, {"n": 30}], [0, 2, 30]),
@@ -46,7 +46,7 @@ def test_infos_of_some_environments_replace_theirs_alone():
         assert (table["n"].tolist(), table["env_id"].tolist()) == (wanted, [0, 1, 2])
         assert latest.infos(np.array([1, 2]))["n"].tolist() == wanted[1:]
     latest.show(np.arange(3), np.zeros(3), Info(3))
-    assert latest.infos(np.arange(3)).keys() == {"env_id"}
+    assert {*latest.infos(np.arange(3)).keys()} == {"env_id"}
 
 
 def test_at_the_end_of_an_episode_the_infos_of_its_last_step_count():

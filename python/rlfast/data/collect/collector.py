@@ -36,6 +36,7 @@ from rlfast.env.backends.info import Info
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import ArgumentError, check_function, check_instance, check_number
 from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.torch_utils import Acting
 from rlfast.utils.warning import warn_user
 
 Ids = NDArray[np.int64]
@@ -400,7 +401,8 @@ class Collector:
             raise ArgumentError(f'native_acting is True, but {why}: give "auto" or False')
         native = None if reset_kwargs or render else self._native_steps(limit, chooser, random=random)
         draws, noise = self._random_actions if random else None, self.exploration_noise
-        python = PythonSteps(self.policy, self._envs, episodes, self._pending, chooser, draws, noise, no_grad)
+        acting = Acting(self.policy, no_grad=no_grad)
+        python = PythonSteps(self.policy, self._envs, episodes, self._pending, chooser, draws, noise, acting)
         custom_stats = None if self.collect_stats_class is CollectStats else self.collect_stats_class()
         tally = Tally(custom_stats=custom_stats, whole_episodes=limit.discards)
         try:
@@ -440,17 +442,19 @@ class Collector:
 
         :return: the columns; and the observations and infos that the next actions are chosen from.
         """
+        next_RO = as_arrays(rows.obs_next)
+        obs_RO = next_RO if rows.obs is rows.obs_next else as_arrays(rows.obs)
         transition = {
             **acted,
             "rew": rows.rew,
             "terminated": rows.terminated,
             "truncated": rows.truncated,
-            "obs_next": wrap_nested(as_arrays(rows.obs_next)),
-            "info": wrap_nested(infos_of_transitions(rows)),
+            "obs_next": wrap_nested(next_RO),
+            "info": infos_of_transitions(rows),
         }
-        obs_RO, info_R = as_arrays(rows.obs), rows.info
+        info_R = rows.info
         if self._preprocessing is not None:
-            transition["obs_next"] = wrap_nested(tree.writable(as_arrays(rows.obs_next)))
+            transition["obs_next"] = wrap_nested(tree.writable(next_RO))
             obs_RO, info_R = self._preprocessing.of_rows(transition, rows)
         self._episodes.before = rows.env_id, transition
         return transition, obs_RO, info_R
@@ -691,7 +695,7 @@ class Collector:
         elif episodes.stale.any():
             self._discard_pending()
             self._reset(np.flatnonzero(episodes.stale), {})
-        known = {"obs": wrap_nested(episodes.obs), "info": wrap_nested(episodes.infos(self._all_ids))}
+        known = {"obs": wrap_nested(episodes.obs), "info": episodes.infos(self._all_ids)}
         batch = policy_input(known, self._all_ids, episodes.before)
         return wrap({key: getattr(batch, key) for key in _KEYS})
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.collect.observed import Before
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.info import Info
@@ -47,19 +48,20 @@ class Episodes:
 
     def show(self, ids: Ids, obs: object, info: Info) -> None:
         """Replace the newest observations and infos of ``ids``."""
-        self.obs = tree.put(self.obs, self.where(ids), obs, self.env_num)
         if len(ids) == self.env_num:
-            self.info = info
-        elif self.info or info:
+            self.obs, self.info = obs, info
+            return
+        self.obs = tree.put(self.obs, ids, obs, self.env_num)
+        if self.info or info:
             dicts = self.info.dicts()
             for i, one in zip(ids.tolist(), info.dicts(), strict=True):
                 dicts[i] = one
             self.info = Info.of(dicts)
 
-    def infos(self, ids: Ids) -> dict[str, Any]:
+    def infos(self, ids: Ids) -> Batch:
         """Return the newest infos of ``ids`` as columns."""
         info = self.info
-        if info and len(ids) < self.env_num:
+        if len(ids) < self.env_num and info:
             dicts = info.dicts()
             info = Info.of([dicts[i] for i in ids.tolist()])
         return columns(ids, info)
@@ -95,12 +97,12 @@ class Episodes:
         return {**reset_kwargs, "seed": [seeds[i] if w else None for i, w in zip(ids.tolist(), wanted, strict=True)]}
 
 
-def columns(ids: Ids, info: Info) -> dict[str, Any]:
+def columns(ids: Ids, info: Info) -> Batch:
     """Return one column for each key, and ``env_id``. Where an environment lacks a key, its row is zero or None."""
-    return {**info.values(), "env_id": ids} if info else {"env_id": ids}
+    return wrap_nested({**info.values(), "env_id": ids}) if info else wrap({"env_id": ids})
 
 
-def infos_of_transitions(rows: Rows) -> dict[str, Any]:
+def infos_of_transitions(rows: Rows) -> Batch:
     """Return the infos that belong to ``obs_next``, as columns: at the end of an episode, those of its last step."""
     if not rows.final_info:
         return columns(rows.env_id, rows.info)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
-from rlfast.data.batch.parsing import made
 from rlfast.utils import tree
 
 Ids: TypeAlias = NDArray[np.int64]
@@ -33,6 +32,8 @@ class AnnotatedBatch(Batch):
             return super().__getattr__(key)
 
 
+_new = object.__new__
+_set_fields = vars(Batch)["__dict__"].__set__
 _set_attributes = AnnotatedBatch.__dict__["_attributes"].__set__
 
 
@@ -42,7 +43,8 @@ def annotated(fields: dict[str, Any], attributes: Callable[[str], Any]) -> Annot
     :param fields: the fields.
     :param attributes: returns the attribute of a name, or raises a KeyError.
     """
-    batch = made(AnnotatedBatch, fields)
+    batch: AnnotatedBatch = _new(AnnotatedBatch)
+    _set_fields(batch, fields)
     _set_attributes(batch, attributes)
     return batch
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap_nested
@@ -21,7 +20,7 @@ from rlfast.env.backends.base import Rows
 from rlfast.env.backends.rows import ordered
 from rlfast.env.spaces.actions import check_shape
 from rlfast.utils import tree
-from rlfast.utils.torch_utils import running_statistics
+from rlfast.utils.torch_utils import Acting
 
 Ids = NDArray[np.int64]
 
@@ -76,12 +75,18 @@ class PythonSteps:
     """Draws random actions for some environments and their masks, in place of the policy's; None for the policy's."""
     noise: bool
     """Whether the policy's exploration noise is added."""
-    no_grad: bool
-    """Whether the policy runs without recording gradients."""
+    acting: Acting
+    """The context in which the policy acts."""
+    action_space: Any = field(init=False)
+    action_shape: Any = field(init=False)
     dist: Any = None
     """The policy's newest action distribution; None if it gave none."""
     dist_rows: int = 0
     """The number of environments that it is of."""
+
+    def __post_init__(self) -> None:
+        self.action_space = getattr(self.policy, "action_space", None)
+        self.action_shape = getattr(self.action_space, "shape", None)
 
     def take(self, ready_R: Ids) -> tuple[dict[str, Any], Rows]:
         """Choose actions for ``ready_R``, send them, and wait for results: asynchronous ones are whichever come first.
@@ -109,18 +114,19 @@ class PythonSteps:
 
         :return: the fields ``obs`` and ``act``, and ``policy`` if the policy gave something to store.
         """
-        episodes, where = self.episodes, self.episodes.where(ids_R)
+        episodes = self.episodes
+        where = episodes.where(ids_R)
         episodes.unstepped[ids_R] = False
-        obs_RO = tree.take(episodes.obs, where)
+        obs_RO = episodes.obs if where is None else tree.take(episodes.obs, where)
         if self.random is not None:
             observed = wrap_nested(obs_RO)
             act_RA = self.policy.map_action_inverse(self.random(ids_R, mask_of(observed)))
             episodes.forget(ids_R)  # the policy does not see these observations
             return {"obs": observed, "act": wrap_nested(act_RA)}
-        act_RA, stored = self._choose_natively(obs_RO, where)
+        act_RA, stored = (None, {}) if self.chooser is None else self._choose_natively(obs_RO, where)
         if act_RA is None or self.noise:
             seen = tree.writable(obs_RO)  # networks and users may write to it
-            known = {"obs": wrap_nested(seen), "info": wrap_nested(episodes.infos(ids_R))}
+            known = {"obs": wrap_nested(seen), "info": episodes.infos(ids_R)}
             batch = policy_input(known, ids_R, episodes.before)
             if act_RA is None:
                 act_RA, stored = self._ask_policy(batch, obs_RO, ids_R, where)
@@ -136,9 +142,11 @@ class PythonSteps:
             network starts when it learns from that row.
         """
         policy: Any = self.policy
-        hidden_RH = tree.take(self.episodes.hidden, where)
+        hidden_RH = self.episodes.hidden
+        if hidden_RH is not None:
+            hidden_RH = tree.take(hidden_RH, where)
         try:
-            with torch.set_grad_enabled(not self.no_grad and torch.is_grad_enabled()), running_statistics(policy):
+            with self.acting:
                 result = policy(batch, hidden_RH) if callable(policy) else policy.forward(batch, hidden_RH)
         except Exception as error:
             if (better := choice_error(error, obs_RO, ids_R, self.envs)) is error:
@@ -150,15 +158,16 @@ class PythonSteps:
         stored = fields.get("policy")
         extra = {} if stored is None else tree.storable(stored)
         self.dist, self.dist_rows = fields.get("dist"), len(ids_R)
-        return to_numpy(result.act), {**extra, **self._keep_hidden(hidden_RH, fields.get("state"), where)}
+        act_RA, next_RH = result.act, fields.get("state")
+        if next_RH is not None or self.episodes.hidden is not None:
+            extra |= self._keep_hidden(hidden_RH, next_RH, where)
+        return act_RA if isinstance(act_RA, np.ndarray) else to_numpy(act_RA), extra
 
     def _choose_natively(self, obs_RO: object, where: Ids | None) -> tuple[Any, dict[str, Any]]:
         """Choose actions in Rust.
 
         :return: the actions, None where the policy must choose them; and what is stored of the choice.
         """
-        if self.chooser is None:
-            return None, {}
         if self.chooser.state_form is None:
             return self.chooser.step(obs_RO)[0], {}
         hidden_RH = tree.take(self.episodes.hidden, where)
@@ -185,8 +194,7 @@ class PythonSteps:
         :raises ArgumentError: they have no axis for the environments, as one action for all has.
         """
         mapped_RA = self.policy.map_action(act_RA)
-        space: Any = getattr(self.policy, "action_space", None)
-        shape = getattr(space, "shape", None)
+        space, shape = self.action_space, self.action_shape
         if shape and getattr(mapped_RA, "ndim", None) == len(shape) == getattr(act_RA, "ndim", None):
             check_shape(mapped_RA, space, batch=True)
         return mapped_RA

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 import gymnasium as gym
@@ -73,15 +72,16 @@ class InProcess(Workers):
     def _fetch(self, ids: Sequence[int]) -> None:  # noqa: ARG002
         workers, ended, answers = self.workers, self._ended, self._answers
         pending, self._pending_steps = self._pending_steps, []
-        for i, action in chain.from_iterable(zip(numbers, rows, strict=True) for numbers, rows in pending):
-            try:
-                if ended and i in ended:
-                    self._resetting.add(i)
-                    obs, info = reset_result(workers[i].env.reset())
-                    answers[i] = (obs, 0.0, False, False, info)
-                else:
-                    answer = workers[i].env.step(action)
-                    is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
-                    answers[i] = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
-            except Exception as error:
-                self._failed[i] = with_env_id(error, i, f"step({action!r})")
+        for numbers, rows in pending:
+            for i, action in zip(numbers, rows, strict=True):
+                try:
+                    if ended and i in ended:
+                        self._resetting.add(i)
+                        obs, info = reset_result(workers[i].env.reset())
+                        answers[i] = (obs, 0.0, False, False, info)
+                    else:
+                        answer = workers[i].env.step(action)
+                        is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
+                        answers[i] = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
+                except Exception as error:
+                    self._failed[i] = with_env_id(error, i, f"step({action!r})")

@@ -301,7 +301,11 @@ class BaseVectorEnv(AsyncCalls):
         except Exception:
             self._mark_lost()
             raise
-        self._mark_answered(rows.env_id)
+        self._steps -= len(rows.env_id)
+        if self._steps:
+            self._stepping[rows.env_id] = False
+        else:
+            self._stepping.fill(False)
         if self._stay_ended and (np.count_nonzero(rows.terminated) or np.count_nonzero(rows.truncated)):
             self._must_reset(rows.env_id[rows.done])
         self._may_discard = False
@@ -316,13 +320,6 @@ class BaseVectorEnv(AsyncCalls):
             self._stepping[lost] = False
             self._steps = int(np.count_nonzero(self._stepping))
             self._at_risk = None
-
-    def _mark_answered(self, ids: NDArray[np.int64]) -> None:
-        self._steps -= len(ids)
-        if self._steps:
-            self._stepping[ids] = False
-        else:
-            self._stepping.fill(False)
 
     # -- acting ------------------------------------------------------------------------------------------------------
 

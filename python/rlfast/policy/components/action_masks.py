@@ -23,6 +23,8 @@ def action_mask(obs: object) -> Any:
     :return: bool ``[B, actions]``, an array or a tensor like ``obs.mask``; None without a mask. Of sequences, the
         masks of the steps that are learned from.
     """
+    if isinstance(obs, np.ndarray):
+        return None
     return mask_of(obs.flat() if isinstance(obs, Sequences) else obs)
 
 
@@ -67,7 +69,8 @@ def legal_values(q_BA: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -
     """
     if mask is None:
         return q_BA
-    return q_BA.masked_fill(~torch.as_tensor(mask, dtype=torch.bool, device=q_BA.device), -torch.inf)
+    illegal = torch.logical_not(mask) if isinstance(mask, torch.Tensor) else torch.as_tensor(np.logical_not(mask))
+    return q_BA.masked_fill(illegal.to(q_BA.device), -torch.inf)
 
 
 def legal_distribution(dist: Distribution, mask: NDArray[Any] | torch.Tensor | None) -> Distribution:
