@@ -274,10 +274,10 @@ class BasePolicy(nn.Module, ABC):
         :return: an array of the same shape.
         :raises TypeError: if ``act`` is neither an array nor a tensor.
         """
-        array = _as_array(act)
+        array = act if isinstance(act, np.ndarray) else _as_array(act)
         space = self.action_space
         if isinstance(space, _COUNTED):
-            return array - self._start if self._shifts else array
+            return array - self._start if self._start is not None and self._shifts else array
         if not isinstance(space, Box):
             return array
         if self.action_scaling:

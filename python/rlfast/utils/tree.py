@@ -319,7 +319,7 @@ def without(tree: object, name: str) -> Any:
     >>> without({"hidden": 1, "exploration": 2}, "exploration"), without({"exploration": {"left": 1}}, "exploration")
     ({'hidden': 1}, None)
     """
-    if not isinstance(tree, BatchBase | Mapping):
+    if isinstance(tree, np.ndarray) or is_tensor(tree) or not isinstance(tree, BatchBase | Mapping):
         return tree
     entries = tree.__dict__ if isinstance(tree, BatchBase) else tree
     kept = {key: without(value, name) for key, value in entries.items() if key != name}
@@ -336,9 +336,11 @@ def storable(tree: object) -> Any:
 
     :raises TypeError: a leaf is neither an array nor a tensor.
     """
-    if isinstance(tree, np.ndarray) or is_tensor(tree):
+    if isinstance(tree, np.ndarray):
+        return tree
+    if is_tensor(tree):
         return as_host(tree)
-    if isinstance(tree, BatchBase | Mapping):
+    if isinstance(tree, dict | BatchBase | Mapping):
         return {key: storable(value) for key, value in (tree.__dict__ if isinstance(tree, BatchBase) else tree).items()}
     if isinstance(tree, tuple | list):
         return {str(i): storable(entry) for i, entry in enumerate(tree)}
