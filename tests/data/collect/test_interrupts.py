@@ -104,11 +104,12 @@ def test_rows_are_steps_after_an_interrupt(kind, mode, error, count):
     collector.close()
 
 
-def test_gradients_are_recorded_again():
+@pytest.mark.parametrize("line", ["with self.acting:", "torch.set_grad_enabled(False)"])
+def test_gradients_are_recorded_again(line):
     def collect():  # in a new collector, so that each call has the same points
         collector_of(ENVS["dummy"](None)).collect(n_step=3 * N)
 
-    check_gradients(collect, "with torch.set_grad_enabled(")
+    check_gradients(collect, line)
 
 
 @pytest.mark.filterwarnings("ignore:asynchronous environments may put more")
