@@ -206,7 +206,8 @@ def test_results_have_a_table_of_tasks_and_algorithms(tmp_path: Path) -> None:
     }
     for (name, env, max_steps), last in runs.items():
         for seed, value in enumerate(last):
-            config = replace(ALGORITHMS[name].preset(env), seed=seed, max_steps=max_steps)
+            own = {"reset_noise_scale": 0.5} if name == "sac" and env == "Hopper-v5" else {}
+            config = replace(ALGORITHMS[name].preset(env), seed=seed, max_steps=max_steps, env_kwargs=own)
             mean = (0.0, 2_000.0, float(value))
             run = RunCurve(config=config, steps=(0, 100, max_steps), mean=mean, std=mean, **facts)
             write_curve(run, tmp_path / "results" / "mujoco-v5")
@@ -220,9 +221,10 @@ def test_results_have_a_table_of_tasks_and_algorithms(tmp_path: Path) -> None:
         "| HalfCheetah-v5 |  | 9,000 (9,000) |",
         "| Hopper-v5 | 7 (2,000) | 95 (2,000) |",
     ]
-    assert lines[10].endswith(f"({results.PICTURE})")
+    assert lines[10] == "Hopper-v5 of SAC is `gymnasium.make('Hopper-v5', reset_noise_scale=0.5)`."
+    assert lines[12].endswith(f"({results.PICTURE})")
     assert "| Hopper-v5 | SAC | 95.0 | 2,000.0 | 95.0 (90.0 to 100.0) | 0-1 | 300 |" in page
-    assert "- `rlfast train sac --env Hopper-v5 --seed 0 --max-steps 300`" in page
+    assert "- `rlfast train sac --env Hopper-v5 --seed 0 --env-kwargs reset_noise_scale=0.5 --max-steps 300`" in page
     assert page.endswith("<!-- end of mujoco-v5 -->\n\nBelow.\n")
     assert (tmp_path / results.PICTURE).exists()
     results.main(tmp_path)

@@ -56,7 +56,7 @@ def section(groups: Groups) -> str:
     of = of.replace("seeds ", "seed ") if of.removeprefix("seeds ").isdigit() else of
     meaning = f"Mean returns on MuJoCo's tasks over {of}: of last tests, and in brackets of each run's best test."
     picture = f"![Interquartile mean of tests on MuJoCo's tasks over environment steps, with 95 % intervals]({PICTURE})"
-    parts = [meaning, overview(groups), picture, "## MuJoCo, row by row"]
+    parts = [meaning, overview(groups), *arguments(groups), picture, "## MuJoCo, row by row"]
     parts += [markdown_table(groups, labels), commands(groups)]
     return "\n\n".join(parts) + "\n\n## Thresholds\n\n"
 
@@ -74,6 +74,16 @@ def overview(groups: Groups) -> str:
     rows = [["task", *columns], ["---"] * (1 + len(columns))]
     rows += [[env, *(cells.get((env, one), "") for one in columns)] for env in dict.fromkeys(env for env, _ in cells)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def arguments(groups: Groups) -> list[str]:
+    """A sentence for each row whose environment has arguments of its own."""
+    sentences = []
+    for key in groups:
+        words = [f"{name}={value!r}" for name, value in key.values["env_kwargs"].items()]
+        if words:
+            sentences.append(f"{key.env} of {key.algorithm} is `gymnasium.make({key.env!r}, {', '.join(words)})`.")
+    return sentences
 
 
 def commands(groups: Groups) -> str:
