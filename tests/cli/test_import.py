@@ -49,6 +49,7 @@ def test_imported_agents_act_alike(kind, env, policy_kwargs, tmp_path, capsys):
     assert f"rlfast eval {tmp_path / 'run'} plays it\n" in capsys.readouterr().out
     policy = rlfast.load(tmp_path / "run")
     space = model.observation_space
+    space.seed(0)
     observations = (
         [space.sample() for _ in range(50)] if env != "CartPole-v1" else np.random.default_rng(0).normal(size=(50, 4))
     )

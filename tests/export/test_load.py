@@ -76,7 +76,7 @@ def test_the_same_actions_a_million_times(name, exported):
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if "BDQ" not in name])
-def test_numbers_are_as_exact_as_those_of_torch(name):
+def test_numbers_are_about_as_exact_as_those_of_torch(name):
     """The rest of a difference is rounding, of torch as much as of ours: both are compared with double precision."""
     policy, obs = made(name), observations(2000)
     program = program_of(policy, SHAPE)
@@ -87,8 +87,8 @@ def test_numbers_are_as_exact_as_those_of_torch(name):
     )
     assert exact.dtype == np.float64
     errors = [np.abs(numbers.reshape(exact.shape) - exact) for numbers in (found, by_torch)]
-    assert errors[0].mean() <= 1.1 * errors[1].mean()
-    assert errors[0].max() <= 1.5 * errors[1].max() <= 1e-6 * max(np.abs(exact).max(), 1)
+    assert errors[0].mean() <= 2 * errors[1].mean()  # a tangent is within 4e-7 of its value
+    assert errors[0].max() <= 2 * errors[1].max() <= 1e-6 * max(np.abs(exact).max(), 1)
 
 
 def decisive(policy, name, obs):

@@ -6,7 +6,7 @@ import math
 import secrets
 import warnings
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rlfast.experiment.checkpoint import read_test, save_checkpoint, save_policy
 from rlfast.experiment.config import OnPolicyConfig, RunWarning
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
     from rlfast.experiment.declaration import Declaration
     from rlfast.trainer import BaseTrainer
+    from rlfast.trainer.callbacks import Training
     from rlfast.utils.logger import BaseLogger
 
 _INTERVALS = {"train_interval": 200, "update_interval": 100}
@@ -66,7 +67,7 @@ class CheckpointSaver(Callback):
             )
         return str(self.folder)
 
-    def on_best(self, trainer: BaseTrainer) -> None:
+    def on_best(self, trainer: Training) -> None:
         """Saves the policy, whose newest test is the best one so far, or warns.
 
         If the folder has a better one, it stays: a resumed run may not repeat the test after its checkpoint exactly.
@@ -77,7 +78,7 @@ class CheckpointSaver(Callback):
         if returns is None or self._kept_return() >= returns.mean:
             return
         try:
-            save_policy(self.best, trainer)
+            save_policy(self.best, cast("BaseTrainer", trainer))
         except (OSError, ValueError) as error:
             where = place(self._config, trainer.env_step)
             message = f"the best policy, of {where}, could not be written to {self.best}: {error}"
@@ -109,12 +110,12 @@ class Course(Callback):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def before_step(self, trainer: BaseTrainer) -> None:
+    def before_step(self, trainer: Training) -> None:
         """Sets the values of this environment step."""
         if self._parts.before_collect is not None:
             self._parts.before_collect(trainer.epoch, trainer.env_step)
 
-    def before_test(self, trainer: BaseTrainer) -> None:
+    def before_test(self, trainer: Training) -> None:
         """Sets the values of tests."""
         if self._parts.before_test is not None:
             self._parts.before_test(trainer.epoch, trainer.env_step)

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rlfast.data.stats import CollectStats
-    from rlfast.policy import TrainingStats
-    from rlfast.trainer.base import BaseTrainer
+    from rlfast.policy import BasePolicy, TrainingStats
+
+
+class Training(Protocol):
+    """What callbacks use of a trainer; they get the :class:`~rlfast.trainer.BaseTrainer` itself."""
+
+    policy: BasePolicy
+    epoch: int
+    env_step: int
+    gradient_step: int
+    last_test: CollectStats | None
+    train_fn: Callable[[int, int], None] | None
+    test_fn: Callable[[int, int | None], None] | None
+    save_best_fn: Callable[[BasePolicy], None] | None
+
+    def stop(self) -> None:
+        """Ends training before the next collect."""
 
 
 class Callback:
@@ -22,46 +37,46 @@ class Callback:
     ...         print(trainer.env_step, stats.returns_stat.mean)
     """
 
-    def before_step(self, trainer: BaseTrainer) -> None:
+    def before_step(self, trainer: Training) -> None:
         """Is called before each collect, such as for schedules.
 
         :param trainer: the trainer.
         """
 
-    def on_step(self, trainer: BaseTrainer, stats: CollectStats) -> None:
+    def on_step(self, trainer: Training, stats: CollectStats) -> None:
         """Is called after each collect.
 
         :param trainer: the trainer.
         :param stats: the statistics of the collect.
         """
 
-    def on_update(self, trainer: BaseTrainer, stats: TrainingStats) -> None:
+    def on_update(self, trainer: Training, stats: TrainingStats) -> None:
         """Is called after the updates that follow a collect; without a ``train_collector``, after each gradient step.
 
         :param trainer: the trainer.
         :param stats: their averaged statistics.
         """
 
-    def before_test(self, trainer: BaseTrainer) -> None:
+    def before_test(self, trainer: Training) -> None:
         """Is called before each test, when the policy is in evaluation mode.
 
         :param trainer: the trainer.
         """
 
-    def on_test(self, trainer: BaseTrainer, stats: CollectStats) -> None:
+    def on_test(self, trainer: Training, stats: CollectStats) -> None:
         """Is called after each test, the first of which is before training.
 
         :param trainer: the trainer.
         :param stats: the statistics of the test.
         """
 
-    def on_best(self, trainer: BaseTrainer) -> None:
+    def on_best(self, trainer: Training) -> None:
         """Is called at the start, after the first test, and after every test with a new best mean return.
 
         :param trainer: the trainer.
         """
 
-    def on_checkpoint(self, trainer: BaseTrainer, path: str) -> None:
+    def on_checkpoint(self, trainer: Training, path: str) -> None:
         """Is called after each call of ``save_checkpoint_fn``.
 
         :param trainer: the trainer.
@@ -72,17 +87,17 @@ class Callback:
 class Functions(Callback):
     """Calls the functions of a trainer's constructor. It comes after the other callbacks."""
 
-    def before_step(self, trainer: BaseTrainer) -> None:
+    def before_step(self, trainer: Training) -> None:
         """Calls ``train_fn``."""
         if trainer.train_fn is not None:
             trainer.train_fn(trainer.epoch, trainer.env_step)
 
-    def before_test(self, trainer: BaseTrainer) -> None:
+    def before_test(self, trainer: Training) -> None:
         """Calls ``test_fn``."""
         if trainer.test_fn is not None:
             trainer.test_fn(trainer.epoch, trainer.env_step)
 
-    def on_best(self, trainer: BaseTrainer) -> None:
+    def on_best(self, trainer: Training) -> None:
         """Calls ``save_best_fn``."""
         if trainer.save_best_fn is not None:
             trainer.save_best_fn(trainer.policy)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.build import Parts
     from rlfast.experiment.config import RunConfig
     from rlfast.policy import BasePolicy
-    from rlfast.trainer import BaseTrainer
+    from rlfast.trainer.callbacks import Training
 
 FOLDER = "videos"
 """Name of the folder of films, in the run's folder."""
@@ -42,7 +42,7 @@ class Filming(Callback):
         self._interval = config.video_interval or config.max_steps
         self._newest: int | None = None  # the beginning of the newest interval that was filmed, or could not be
 
-    def on_test(self, trainer: BaseTrainer, stats: CollectStats) -> None:  # noqa: ARG002
+    def on_test(self, trainer: Training, stats: CollectStats) -> None:  # noqa: ARG002
         """Films, unless there is a film of this interval, or warns.
 
         :param trainer: the trainer.

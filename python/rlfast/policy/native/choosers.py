@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,9 +22,6 @@ from rlfast.policy.native.tracing import called
 from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.torch_private.changes import ModuleVersion
 
-if TYPE_CHECKING:
-    from rlfast.policy.base import BasePolicy
-
 
 class Basis:
     """What a choice in Rust, or a refusal of one, rests on.
@@ -39,13 +36,13 @@ class Basis:
     """
 
     def __init__(
-        self, policy: BasePolicy, form: Form, modules: Sequence[nn.Module], tensors: Sequence[tuple[nn.Module, str]]
+        self, policy: nn.Module, form: Form, modules: Sequence[nn.Module], tensors: Sequence[tuple[nn.Module, str]]
     ) -> None:
         self._network, self._form = _network_of(policy), form
         self._version = ModuleVersion(modules, tensors, policy)
         self._facts = _facts_of(policy)
 
-    def is_current(self, policy: BasePolicy, form: Form) -> bool:
+    def is_current(self, policy: nn.Module, form: Form) -> bool:
         """Return whether the policy still acts as it did when this object was made; weights may differ.
 
         :param policy: the policy.
@@ -59,13 +56,13 @@ class Basis:
         )
 
 
-def _network_of(policy: BasePolicy) -> nn.Module | None:
+def _network_of(policy: nn.Module) -> nn.Module | None:
     """Return the network of a policy; None of one that acts without."""
     return getattr(policy, "acting_network", None)
 
 
-def _facts_of(policy: BasePolicy) -> tuple[Any, ...]:
-    return tuple(getattr(policy, name) for name in policy.acting_facts)
+def _facts_of(policy: nn.Module) -> tuple[Any, ...]:
+    return tuple(getattr(policy, name) for name in cast("tuple[str, ...]", policy.acting_facts))
 
 
 class Chooser:
@@ -333,7 +330,7 @@ DRAWING_FACTS = ("deterministic_eval", "training", "_torch_rng")
 _known: WeakKeyDictionary[Any, tuple[Basis, Chooser | str]] = WeakKeyDictionary()
 
 
-def current_chooser(policy: BasePolicy, shape: tuple[int, ...] | Form, make: Callable[[Form], Chooser]) -> Chooser:
+def current_chooser(policy: nn.Module, shape: tuple[int, ...] | Form, make: Callable[[Form], Chooser]) -> Chooser:
     """Return the chooser of a policy, or refuse one: as in the last call, unless the policy has changed since.
 
     What is known is not kept in the policy, whose attributes are saved and copied.
@@ -352,7 +349,7 @@ def current_chooser(policy: BasePolicy, shape: tuple[int, ...] | Form, make: Cal
     return chooser
 
 
-def _made(policy: BasePolicy, form: Form, make: Callable[[Form], Chooser]) -> tuple[Basis, Chooser | str]:
+def _made(policy: nn.Module, form: Form, make: Callable[[Form], Chooser]) -> tuple[Basis, Chooser | str]:
     """Return a chooser, or why there is none, and what that rests on."""
     try:
         chooser = make(form)
