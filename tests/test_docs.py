@@ -265,6 +265,13 @@ def test_runs_that_miss_their_thresholds_are_listed(tmp_path: Path) -> None:
     assert text.endswith("- `dqn`, CartPole-v1, seed 11: 0:9 100:120\n")
 
 
+def test_a_row_of_the_gallery_replaces_that_of_its_environment() -> None:
+    with_rows = site("gallery").with_rows
+    page = with_rows("# Gallery\n\n| | |\n|---|---|\n", ["| ![a](a.webp) | 1 |", "| ![b](b.webp) | 2 |"])
+    assert page == "# Gallery\n\n| | |\n|---|---|\n| ![a](a.webp) | 1 |\n| ![b](b.webp) | 2 |\n"
+    assert with_rows(page, ["| ![a](a.webp) | 3 |"]) == page.replace("| 1 |", "| 3 |")
+
+
 def test_llms_txt_names_pages_that_exist() -> None:
     text = (ROOT / "docs" / "llms.txt").read_text()
     pages = re.findall(r"\]\(([^)]*)\.html\)", text)

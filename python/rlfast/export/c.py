@@ -132,6 +132,12 @@ def _columns(to: _Writer, slot: int, below: int, columns: str, inputs: int, bias
         to.each(slot, f"if (s{slot}[i] < 0.0f) s{slot}[i] = 0.0f;")
 
 
+def _results(window: Array) -> tuple[int, int]:
+    """Return the height and width of the results of a window."""
+    _, h, w, kh, kw, sh, sw, ph, pw, dh, dw = map(int, window)
+    return (h + 2 * ph - dh * (kh - 1) - 1) // sh + 1, (w + 2 * pw - dw * (kw - 1) - 1) // sw + 1
+
+
 def _windows(window: Array) -> tuple[str, int, int]:
     """Return loops over the places of a window and of its results in C, and the height and width of the results.
 
@@ -139,7 +145,7 @@ def _windows(window: Array) -> tuple[str, int, int]:
     to ``last`` are the results whose number at the column ``b`` of the window is within the image, without ``last``.
     """
     _, h, w, kh, kw, sh, sw, ph, pw, dh, dw = map(int, window)
-    out_h, out_w = (h + 2 * ph - dh * (kh - 1) - 1) // sh + 1, (w + 2 * pw - dw * (kw - 1) - 1) // sw + 1
+    out_h, out_w = _results(window)
     loops = (
         f"for (a = 0; a < {kh}; a++) {{ const int iy = y * {sh} + a * {dh} - {ph}; if (iy < 0 || iy >= {h}) continue;\n"
         f"        for (b = 0; b < {kw}; b++) {{ const int off = b * {dw} - {pw};\n"
@@ -154,7 +160,7 @@ def _conv(
     to: _Writer, slot: int, below: int, weight: Array, bias: Array | None, window: Array, groups: float, relu: object
 ) -> None:
     """Add a convolution: several filters at several places of a row together, whose sums stay in registers."""
-    _, out_h, out_w = _windows(window)
+    out_h, out_w = _results(window)
     channels, h, w, kh, kw, _, sw, ph, pw = map(int, window[:9])
     own, each = channels // int(groups), weight.shape[0] // int(groups)
     lanes, across = min(each, LANES), 1 if ph or pw else max(k for k in range(1, ACROSS + 1) if out_w % k == 0)

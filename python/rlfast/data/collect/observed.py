@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
+from rlfast.data.batch.parsing import made
 from rlfast.utils import tree
 
 Ids: TypeAlias = NDArray[np.int64]
@@ -32,8 +33,6 @@ class AnnotatedBatch(Batch):
             return super().__getattr__(key)
 
 
-_new = object.__new__
-_set_fields = vars(Batch)["__dict__"].__set__
 _set_attributes = AnnotatedBatch.__dict__["_attributes"].__set__
 
 
@@ -43,8 +42,7 @@ def annotated(fields: dict[str, Any], attributes: Callable[[str], Any]) -> Annot
     :param fields: the fields.
     :param attributes: returns the attribute of a name, or raises a KeyError.
     """
-    batch: AnnotatedBatch = _new(AnnotatedBatch)
-    _set_fields(batch, fields)
+    batch = made(AnnotatedBatch, fields)
     _set_attributes(batch, attributes)
     return batch
 
