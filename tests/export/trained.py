@@ -34,6 +34,8 @@ from rlfast.utils.optim import adam
 
 SHAPE = (5,)
 STEP = adam(1e-3)
+DRAWN = 1e-6 if "AVX" in torch.backends.cpu.get_cpu_capability() else 1e-5
+"""How far drawn actions are from torch's: without AVX2, torch computes other normal numbers, which are 3e-6 away."""
 BOX = Box(np.array([-2.0, 0.0, -1.0], np.float32), np.array([2.0, 3.0, -0.5], np.float32))
 WIDE = Box(-2.0, 2.0, (3,), np.float64)
 
