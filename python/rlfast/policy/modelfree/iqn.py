@@ -110,10 +110,11 @@ class IQNPolicy(QLearner):
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N']``; without a target network, ``[B, N]``."""
-        target = online = self.quantiles(obs_next, draws[0], state)[0]
+        if self.is_double or self.model_old is None:
+            target = choosing = self.quantiles(obs_next, draws[0], state)[0]
         if self.model_old is not None:
             target = self.quantiles(obs_next, draws[1], state, model="model_old")[0]
-        q_BA = self.compute_q_value(online if self.is_double else target, action_mask(obs_next))
+        q_BA = self.compute_q_value(choosing if self.is_double else target, action_mask(obs_next))
         return output_of_actions(target, q_BA.argmax(dim=1))
 
     def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
