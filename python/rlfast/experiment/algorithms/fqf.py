@@ -47,6 +47,7 @@ PRESETS: Presets = {
         "target_update_freq": 25,
         "hidden_sizes": (128,),
         "eps_end": 0.02,
+        "normalize_reward": True,  # errors of returns near 100 are far above Huber's threshold of 1
     },
     "Catch-v0": {**presets.CATCH_DISTRIBUTIONS},
     presets.ALE: {
