@@ -56,7 +56,10 @@ def test_targets_by_hand(double, expected):
     with torch.no_grad():
         policy.model_old.steepness[0] = torch.tensor([4.0, 1.0])  # for which 0 is the best action
     levels = torch.tensor([[0.1, 0.2, 0.3]]), torch.tensor([[0.5, 1.5]])
+    calls = []
+    policy.model.register_forward_hook(lambda *_: calls.append(1))
     assert policy.next_value(np.array([0]), None, *levels).tolist() == [expected]
+    assert len(calls) == double  # the trained network is asked only where it chooses
 
 
 def test_without_a_target_network_the_levels_are_those_of_the_choice():

@@ -14,15 +14,7 @@ class Config(QLearningConfig):
 
 
 PRESETS: Presets = {
-    "CartPole-v1": {
-        "stop_return": 475.0,
-        "learning_rate": 3e-3,
-        "batch_size": 256,
-        "updates_per_step": 0.125,
-        "target_update_freq": 25,
-        "v_min": 0.0,
-        "v_max": 100.0,
-    },
+    "CartPole-v1": {**presets.CARTPOLE_VALUES, "v_min": 0.0, "v_max": 100.0},
     "Catch-v0": {**presets.CATCH_DISTRIBUTIONS, "v_min": -1.0, "v_max": 1.0},
     presets.ALE: {**presets.ATARI_VALUES},
 }

@@ -16,13 +16,7 @@ class Config(QLearningConfig):
 
 
 PRESETS: Presets = {
-    "CartPole-v1": {
-        "stop_return": 475.0,
-        "learning_rate": 3e-3,
-        "batch_size": 256,
-        "updates_per_step": 0.125,
-        "target_update_freq": 25,
-    },
+    "CartPole-v1": presets.CARTPOLE_VALUES,
     "Acrobot-v1": {"stop_return": -100.0, "learning_rate": 6.3e-4, "estimation_step": 1, "target_update_freq": 250},
     "LunarLander-v3": {  # as often published, but with a 13th of the learning rate
         "stop_return": 200.0,

@@ -40,14 +40,12 @@ class Config(QLearningConfig):
 
 PRESETS: Presets = {
     "CartPole-v1": {
-        "stop_return": 475.0,
+        **presets.CARTPOLE_QUANTILES,
         "learning_rate": 2e-3,
+        "batch_size": 128,
         "estimation_step": 5,
-        "updates_per_step": 0.125,
-        "target_update_freq": 25,
         "hidden_sizes": (128,),
         "eps_end": 0.02,
-        "normalize_reward": True,  # errors of returns near 100 are far above Huber's threshold of 1
     },
     "Catch-v0": {**presets.CATCH_DISTRIBUTIONS},
     presets.ALE: {

@@ -31,16 +31,7 @@ class Config(QLearningConfig):
 
 
 PRESETS: Presets = {
-    "CartPole-v1": {
-        "stop_return": 475.0,
-        "learning_rate": 3e-3,
-        "batch_size": 256,
-        "updates_per_step": 0.125,
-        "target_update_freq": 25,
-        "hidden_sizes": (64,),
-        "eps_steps": 5_000,
-        "normalize_reward": True,  # errors of returns near 100 are far above Huber's threshold of 1
-    },
+    "CartPole-v1": {**presets.CARTPOLE_QUANTILES, "hidden_sizes": (64,), "eps_steps": 5_000},
     "Catch-v0": {**presets.CATCH_DISTRIBUTIONS},
     presets.ALE: {**presets.ATARI_VALUES},
 }

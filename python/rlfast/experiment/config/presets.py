@@ -33,6 +33,16 @@ ATARI_VALUES = ATARI_REPLAY | {
     "eval_eps": 0.005,
 }
 """The same for algorithms that learn values of actions."""
+CARTPOLE_VALUES: dict[str, Any] = {
+    "stop_return": 475.0,
+    "learning_rate": 3e-3,
+    "batch_size": 256,
+    "updates_per_step": 0.125,
+    "target_update_freq": 25,
+}
+"""What the presets for CartPole-v1 have in common, of algorithms that learn values of actions."""
+CARTPOLE_QUANTILES = CARTPOLE_VALUES | {"normalize_reward": True}
+"""The same for those that learn quantiles: errors of returns near 100 are far above Huber's threshold of 1."""
 CATCH: dict[str, Any] = {
     "stop_return": 0.9,
     "eval_episodes": 100,
