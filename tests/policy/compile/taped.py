@@ -32,7 +32,7 @@ class Taped(Recording):
     """A recording whose first replay is the call itself, which a CUDA graph would not run."""
 
     @staticmethod
-    def record(function, pool):
+    def capture(function, pool):
         with Tape() as tape:
             numbers = function()
         is_new = [True]

@@ -236,6 +236,16 @@ def test_each_policy_has_a_limit_of_recompilations_of_its_own(monkeypatch):
         assert [update(torch.tensor(1.0)).item() for update in updates] == [1.0, 2.0, 3.0]
 
 
+def test_sizes_are_constants_of_a_graph_whatever_those_of_other_policies_are(monkeypatch):
+    inputs = []
+    monkeypatch.setattr(CompiledUpdate, "backend", staticmethod(lambda graph, given: inputs.append(given) or graph))
+    updates = [CompiledUpdate(lambda x, number=number: x + number, list) for number in range(3)]
+    for size, update in enumerate(updates, 2):
+        update(torch.ones(size))
+    assert [[tuple(one.shape) for one in given] for given in inputs] == [[(2,)], [(3,)], [(4,)]]
+    assert not any(isinstance(length, torch.SymInt) for given in inputs for one in given for length in one.shape)
+
+
 def test_an_optimizer_that_cannot_be_compiled():
     with pytest.raises(ValueError, match="compile=True needs an optimizer whose step it knows"):
         make_dqn(compile=True, optim=torch.optim.Adagrad)

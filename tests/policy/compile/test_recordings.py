@@ -17,6 +17,7 @@ from rlfast.policy import A2CPolicy, PPOPolicy
 from rlfast.policy.compile import compiled_update
 from rlfast.policy.compile.compiled_update import CompiledUpdate
 from rlfast.policy.compile.recordings import RecordedFunction, tensors_of, with_tensors
+from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.net.ensemble import BatchRenorm
@@ -65,7 +66,7 @@ def compare(name, device, tolerance, **options):
 
 
 def recordings_of(policy):
-    return [one for one in policy._compiled._recorded._kept.values() if one is not None]
+    return [one for one in policy._compiled._recorded._kept.values() if one.is_recorded]
 
 
 @pytest.mark.parametrize("device", [CPU, CUDA])
@@ -241,6 +242,14 @@ class TestRecordedFunction:
             assert double(torch.tensor([1.0, number]))["twice"].tolist() == [2.0, 2.0 * number]
             assert len(calls) == expected
 
+    def test_what_is_recorded_has_run_with_the_same_tensors(self):  # or the compiler may have to compile meanwhile
+        seen, rows = [], torch.arange(8.0)
+        double, _ = self.recorded(lambda x: seen.append((x.data_ptr(), x.storage_offset())) or 2 * x)
+        for start in (4, 2, 3):
+            assert double(rows[start : start + 2]).tolist() == [2 * start, 2 * start + 2]
+        assert len(seen) == 2
+        assert len({*seen}) == 1
+
     def test_shapes_dtypes_and_numbers_have_recordings_of_their_own(self):
         scale, calls = self.recorded(lambda x, by: x * by)
         x = torch.ones(2)
@@ -272,9 +281,9 @@ class TestRecordedFunction:
         pools = []
 
         class Pooled(Taped):
-            def __init__(self, function, args, pool):
-                super().__init__(function, args, pool)
+            def record(self, tensors, pool):
                 pools.append(pool)
+                return super().record(tensors, pool)
 
         monkeypatch.setattr(RecordedFunction, "recording", Pooled)
         total = RecordedFunction(lambda x: x.sum())
@@ -310,6 +319,16 @@ def test_an_update_that_waits_for_the_device_is_an_error():
     with pytest.raises(RuntimeError, match="for which it must not wait for the device"):
         recorded(x)
     assert (x + 1).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_samples_that_are_drawn_ahead_and_their_size_changes():
+    torch._dynamo.reset()
+    policy = made("sac", "cuda", compile=True)
+    source = PrefetchedBuffer(policy.process_buffer(rows("sac")), torch.device("cuda"))
+    for size in (16, 16, 16, 32, 32, 32, 16, 32):
+        policy.update(size, source.series(1))
+    assert [one.is_recorded for one in policy._compiled._recorded._kept.values()] == [True, True]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

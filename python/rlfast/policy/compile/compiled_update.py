@@ -1,4 +1,5 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import count
 from types import FunctionType
 from typing import Any
 
@@ -21,6 +22,7 @@ from rlfast.utils.warning import warn_user
 _SETTINGS = frozenset({bool, int, float, str, type(None)})
 _OF_ACTING = frozenset({"eps", "updating"})
 """Attributes that change all the time, and that no update reads within its graph."""
+_count = count(1)
 
 
 class CompiledUpdate:
@@ -141,12 +143,15 @@ def _devices(optims: Iterable[torch.optim.Optimizer]) -> Iterator[str]:
 
 
 def _own_code(update: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one, and has code of its own, as each code has a limit of recompilations."""
+    """Return a function that calls another one, and has code and a name of its own: each code has a limit of
+    recompilations, and the compiler takes dimensions for variable that have differed in functions of one name.
+    """
 
     def whole(*args: Any) -> Any:
         return update(*args)
 
-    return FunctionType(whole.__code__.replace(), globals(), "whole", None, whole.__closure__)
+    name = f"whole_{next(_count)}"
+    return FunctionType(whole.__code__.replace(co_name=name), globals(), name, None, whole.__closure__)
 
 
 def pass_options(backend: str, devices: Collection[str] = ()) -> dict[str, Any]:

@@ -18,25 +18,44 @@ _MANY = 32
 
 
 class Recording:
-    """A function of tensors, recorded for arguments of one shape by :class:`torch.cuda.CUDAGraph`.
+    """A function of tensors for arguments of one shape, which :class:`torch.cuda.CUDAGraph` records.
 
-    A recording reads its arguments from memory of its own, and writes results to memory of its own; calls copy both.
-    It changes the tensors that the function changes in place, and draws from CUDA's default generator as the function
-    does. Whatever else the function reads has the value that it had during the recording.
+    It reads its arguments from memory of its own, and a recording writes results to memory of its own; calls copy both.
+    A recording changes the tensors that the function changes in place, and draws from CUDA's default generator as the
+    function does. Whatever else the function reads has the value that it had during the recording.
 
     :param function: the function, which must not wait for the device.
     :param args: its arguments.
-    :param pool: memory that recordings share which are never replayed at the same time.
-    :raises RuntimeError: the function waits for the device.
     """
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], pool: object) -> None:
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._inputs = [tensor.clone() for tensor in tensors_of(args)]
-        own = iter(self._inputs)
-        self._numbers, self._replay = self.record(lambda: self._packed(function(*with_tensors(args, own))), pool)
+        self._function, self._args = function, with_tensors(args, iter(self._inputs))
+        self._replay: Callable[[], None] | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether calls replay a recording."""
+        return self._replay is not None
+
+    def record(self, tensors: Tensors, pool: object) -> Any:
+        """Record the function, and replay the recording.
+
+        The function has run before on the same memory, so that libraries and compilers have prepared what cannot be
+        recorded: torch.compile compiles anew even for tensors that only begin elsewhere.
+
+        :param tensors: those of its arguments, in order.
+        :param pool: memory that recordings share which are never replayed at the same time, of :meth:`new_pool`.
+        :return: the result.
+        :raises RuntimeError: the function waits for the device.
+        """
+        self._take(tensors)
+        self._numbers, self._replay = self.capture(lambda: self._packed(self._function(*self._args)), pool)
+        self._replay()
+        return self._results()
 
     @staticmethod
-    def record(function: Callable[[], torch.Tensor], pool: object) -> tuple[torch.Tensor, Callable[[], None]]:
+    def capture(function: Callable[[], torch.Tensor], pool: object) -> tuple[torch.Tensor, Callable[[], None]]:
         """Record a function without arguments, and do not run it.
 
         :param function: the function.
@@ -68,14 +87,23 @@ class Recording:
         return torch.cat([tensor.detach().reshape(-1) for tensor in found]) if found else torch.empty(0)
 
     def __call__(self, tensors: Tensors) -> Any:
-        """Run the function.
+        """Replay the recording, or run the function if there is none.
 
         :param tensors: those of its arguments, in order.
         :return: the result.
         """
+        self._take(tensors)
+        if self._replay is None:
+            result = self._function(*self._args)
+            return with_tensors(result, (tensor.detach().clone() for tensor in tensors_of(result)))
+        self._replay()
+        return self._results()
+
+    def _take(self, tensors: Tensors) -> None:
         for own, given in zip(self._inputs, tensors, strict=True):
             own.copy_(given, non_blocking=True)
-        self._replay()
+
+    def _results(self) -> Any:
         numbers = self._numbers.clone()
         parts = torch.split(numbers, self._sizes)
         shaped = (part.view(shape) for part, (shape, _) in zip(parts, self._outputs, strict=True))
@@ -87,8 +115,8 @@ class Recording:
 class RecordedFunction:
     """A function of tensors that replays recordings of itself, one for each shape of its arguments.
 
-    The first call with arguments of some shapes, and with some numbers among them, runs the function, so that libraries
-    and compilers prepare what cannot be recorded; the second one records it.
+    The first call with arguments of some shapes, and with some numbers among them, runs the function; the second one
+    records it.
 
     :param function: the function.
     """
@@ -97,7 +125,7 @@ class RecordedFunction:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._kept: OrderedDict[Hashable, Recording | None] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Recording] = OrderedDict()
         self._pool: Any = None
         self._misses = 0
 
@@ -110,30 +138,29 @@ class RecordedFunction:
         tensors = tensors_of(args)
         key = (*[(tensor.shape, tensor.dtype) for tensor in tensors], *others_of(args))
         recording = self._kept.get(key)
-        if recording is not None:
+        if recording is not None and recording.is_recorded:
             self._misses = max(self._misses - 1, 0)
             self._kept.move_to_end(key)
             return recording(tensors)
         self._count_miss()
         with progress_note("compiling the update"):
-            if key not in self._kept:
-                result = self._function(*args)
-                self._keep(key, None)
+            if recording is None:
+                recording = self.recording(self._function, args)
+                result = recording(tensors)
+                self._keep(key, recording)
                 return result
-            if self._pool is None or not any(self._kept.values()):
+            if self._pool is None or not any(one.is_recorded for one in self._kept.values()):
                 self._pool = self.recording.new_pool()
-            recording = self.recording(self._function, args, self._pool)
-        self._keep(key, recording)
-        return recording(tensors)
+            self._kept.move_to_end(key)
+            return recording.record(tensors, self._pool)
 
     def forget(self) -> None:
         """Forget all recordings, as something else has changed that they have fixed."""
         self._kept.clear()
         self._pool = None  # CUDA frees it with the last recording
 
-    def _keep(self, key: Hashable, recording: Recording | None) -> None:
+    def _keep(self, key: Hashable, recording: Recording) -> None:
         self._kept[key] = recording
-        self._kept.move_to_end(key)
         if len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
 
