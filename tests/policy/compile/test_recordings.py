@@ -8,6 +8,7 @@ import pytest
 import torch
 from gymnasium.spaces import Discrete
 from torch import nn
+from torch._dynamo.utils import counters
 
 from algorithms import ALL, learned_temperature, make_policy, rows
 from continuous import weights
@@ -81,6 +82,17 @@ def test_a_replayed_update_is_the_eager_one(name, device, replaying):
 def test_a_replayed_compiled_update_is_the_eager_one(name, device):
     torch._dynamo.reset()
     assert 1 <= len(recordings_of(compare(name, device, 1e-3))) <= 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("device", [CPU, CUDA])
+def test_code_from_the_compilers_cache_agrees_as_well(device, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        torch._dynamo.reset()
+        counters.clear()
+        compare("dqn", device, 1e-5 if device == "cpu" else 1e-3)
+    assert counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"] >= 1
 
 
 def on_policy(kind, device, **options):
