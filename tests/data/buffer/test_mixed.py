@@ -33,7 +33,7 @@ def mixed():
 
 @pytest.mark.parametrize(
     ("share", "size", "of_data"),
-    [(0.5, 8, 4), (0.5, 9, 4), (0.25, 8, 2), (0.3, 8, 2), (0.0, 8, 0), (1.0, 8, 8), (0.5, 1, 0)],
+    [(0.5, 8, 4), (0.5, 9, 4), (0.25, 8, 2), (0.3, 8, 2), (0.0, 8, 0), (1.0, 8, 8), (0.5, 1, 0), (0.29, 100, 29)],
 )
 def test_each_batch_has_the_same_share_of_the_data(share, size, of_data):
     mixed = MixedReplayBuffer(filled(8, rings=2), filled(13, sign=-1), data_share=share)

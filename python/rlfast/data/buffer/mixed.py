@@ -80,7 +80,7 @@ class MixedReplayBuffer:
         """Calls a method of both buffers with the numbers of rows."""
         portions = (0, 0)  # all
         if batch_size:
-            of_data = int(batch_size * self.data_share)
+            of_data = int(round(batch_size * self.data_share, 9))  # 0.29 of 100 is 28.999999999999996
             portions = (batch_size - of_data or -1, of_data or -1)  # -1 for none
         first, second = (
             getattr(buffer, method)(rows) for buffer, rows in zip((self.collected, self.data), portions, strict=True)

@@ -27,6 +27,7 @@ from rlfast.data.collect.native_steps import NativeSteps, acting_of, engines, ra
 from rlfast.data.collect.observed import policy_input
 from rlfast.data.collect.preprocessing import Preprocessing, as_arrays, as_info
 from rlfast.data.collect.python_steps import PendingSteps, PythonSteps
+from rlfast.data.collect.turns import take_turn
 from rlfast.data.forms import Form
 from rlfast.data.random_actions import RandomActions
 from rlfast.data.stats import CollectStats
@@ -57,8 +58,9 @@ class Collector:
     The policy is given the observations of the environments that are ready. Its action (with exploration noise, if
     enabled) is stored unchanged, and ``policy.map_action`` converts it for the environments. ``obs_next`` is the
     observation that the step returned, also at the end of an episode: it is never the first observation after a reset.
-    Between calls with ``n_step`` the episodes continue. The first call resets the environments, unless they were reset
-    before.
+    Between calls with ``n_step`` the episodes continue, unless another collector has used the same environments or
+    buffer meanwhile: then all environments begin new ones. The first call resets the environments, unless they were
+    reset before.
 
     A recurrent policy's ``state`` is passed to it in the next step. Each row stores, under ``policy.hidden_state``,
     the state *before* its step, which is zero at the beginning of an episode: the initial state of the network when
@@ -629,6 +631,8 @@ class Collector:
     def _begin(self, ready_R: Ids, reset_kwargs: dict[str, Any]) -> None:
         """Begin new episodes in those of ``ready_R`` that must be reset."""
         episodes = self._episodes
+        if take_turn(self, self._env, self.buffer):
+            episodes.stale[:] = True
         episodes.use_seeds_once()
         if True not in episodes.stale.tobytes():
             return
@@ -647,6 +651,7 @@ class Collector:
         :return: the first observations, and an array of the info dicts.
         """
         self._discard_pending()
+        take_turn(self, self._env, self.buffer)
         self._episodes.before = None
         self._episodes.use_seeds_once()
         self._episodes.stale[:] = True  # until all of this is done
