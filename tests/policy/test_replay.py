@@ -429,19 +429,19 @@ class TestRunningNorms:
             seen.append(torch.as_tensor(buffer[indices].obs))
             policy.learn(policy.process_fn(buffer[indices], buffer, indices))
         every = torch.cat(seen)
-        for network in (policy.actor, policy.critic, policy.critic2):
+        for network in (policy.actor, policy.critic, policy.critic2, policy.critic_old, policy.critic2_old):
             norm = network.preprocess.norm
             assert norm.count == 3
             torch.testing.assert_close(norm.mean, every.mean(dim=0))
             torch.testing.assert_close(norm.var, every.var(dim=0, correction=0))
-        assert torch.equal(policy.critic_old.preprocess.norm.mean, policy.critic.preprocess.norm.mean)
 
     def test_they_move_before_targets_are_computed(self):
         policy, buffer = make_policy("simba"), rows("simba")
         counts = []
-        policy.actor.preprocess.register_forward_pre_hook(lambda net, _: counts.append(int(net.norm.count)))
+        for network in (policy.actor, policy.critic_old, policy.critic2_old):
+            network.preprocess.register_forward_pre_hook(lambda net, _: counts.append(int(net.norm.count)))
         policy.update(16, buffer)
-        assert counts == [1, 1]
+        assert counts == [1, 1, 1, 1]
 
     def test_acting_moves_nothing(self):
         policy = make_policy("simba").train()

@@ -152,7 +152,7 @@ class ReplayLearner(BasePolicy):
         self._iter = 0
         self._last_losses: dict[str, Any] = {}
         self._sampled: Any = None  # the sample whose targets are computed, which has what follows its rows
-        self._norms: list[RunningNorm] = []  # of observations, in the networks that learn
+        self._norms: list[RunningNorm] = []  # of observations, in all networks
         self._compiled: Any = compile or None  # the graph, when all networks are there
 
     def completed(self) -> None:
@@ -160,9 +160,7 @@ class ReplayLearner(BasePolicy):
 
         :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
-        lagged = {target for target, _ in self._targets}
-        found = ((name.partition(".")[0], module) for name, module in self.named_modules())
-        self._norms = [one for name, one in found if isinstance(one, RunningNorm) and name not in lagged]
+        self._norms = [module for module in self.modules() if isinstance(module, RunningNorm)]
         if self._compiled is not None:
             self._compiled = self.compiled(self._whole_update, self)
 

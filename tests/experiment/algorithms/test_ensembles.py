@@ -101,10 +101,10 @@ def test_networks_with_layers_of_their_own_have_no_other(short, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "critic_optims"),
-    [("sac", 2), ("td3", 2), ("ddpg", 1), ("tqc", 1), ("redq", 1)],
+    ("name", "norms"),
+    [("sac", 5), ("td3", 6), ("ddpg", 4), ("tqc", 3), ("redq", 3)],
 )
-def test_simba(policy_of, name, critic_optims):
+def test_simba(policy_of, name, norms):
     sizes = {"hidden_sizes": (8,), "critic_hidden_sizes": (6, 6)}
     policy = policy_of(name, network="simba", **sizes)
     actor, critic = policy.actor.preprocess, policy.critic.preprocess
@@ -116,7 +116,7 @@ def test_simba(policy_of, name, critic_optims):
     assert type(policy.critic_optim) is torch.optim.AdamW
     assert policy_of(name, network="simba", weight_decay=0.5, **sizes).critic_optim.defaults["weight_decay"] == 0.5
     assert policy_of(name, network="simba", weight_decay=0.0, **sizes).critic_optim.defaults["weight_decay"] == 0.0
-    assert len(policy._norms) == 1 + critic_optims
+    assert len(policy._norms) == norms  # target networks have their own
 
 
 def test_sizes_of_critics(policy_of):

@@ -246,8 +246,8 @@ class RunningNorm(nn.Module):
     .. math:: y = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}}
 
     Only :meth:`update` changes the averages. Algorithms with a replay buffer call it with the observations of each
-    sample, before anything is computed from it. So all networks normalize by the same statistics, those of the rows in
-    the buffer, and also the rows that were stored long ago. Target networks have the averages of their last step.
+    sample, before anything is computed from it. So all networks, target networks too, normalize by the same
+    statistics, those of the rows in the buffer, and also the rows that were stored long ago.
 
     :param size: how many numbers an observation has.
     :param momentum: how far the averages move in each sample; in the first ones, further, so that all samples so far
