@@ -6,10 +6,10 @@ python examples/gail_cartpole.py
 import gymnasium as gym
 import numpy as np
 import torch
-from torch.distributions import Categorical
 
 from rlfast.data import Batch, Collector, ReplayBuffer, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
+from rlfast.functional import Categorical
 from rlfast.policy import GAILPolicy
 from rlfast.trainer import OnpolicyTrainer
 from rlfast.utils.net.common import ActorCritic, Net
@@ -45,7 +45,7 @@ def train(steps: int = 80_000, seed: int = 0) -> float:
         actor=actor,
         critic=critic,
         optim=torch.optim.Adam(ActorCritic(actor, critic).parameters(), lr=1e-3),
-        dist_fn=lambda logits: Categorical(logits=logits),
+        dist_fn=Categorical,
         action_space=gym.spaces.Discrete(2),
         action_scaling=False,
         deterministic_eval=True,

@@ -5,10 +5,10 @@ python examples/ppo_cartpole.py
 
 import gymnasium as gym
 import torch
-from torch.distributions import Categorical
 
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
+from rlfast.functional import Categorical
 from rlfast.policy import PPOPolicy
 from rlfast.trainer import OnpolicyTrainer
 from rlfast.utils.net.common import ActorCritic, Net
@@ -30,7 +30,7 @@ def train(steps: int = 100_000, seed: int = 0) -> float:
         actor=actor,
         critic=critic,
         optim=torch.optim.Adam(ActorCritic(actor, critic).parameters(), lr=3e-4),
-        dist_fn=lambda logits: Categorical(logits=logits),
+        dist_fn=Categorical,
         action_space=gym.spaces.Discrete(2),
         action_scaling=False,
         deterministic_eval=True,

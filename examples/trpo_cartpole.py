@@ -5,10 +5,10 @@ python examples/trpo_cartpole.py
 
 import gymnasium as gym
 import torch
-from torch.distributions import Categorical
 
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
+from rlfast.functional import Categorical
 from rlfast.policy import TRPOPolicy
 from rlfast.trainer import OnpolicyTrainer
 from rlfast.utils.net.common import Net
@@ -30,7 +30,7 @@ def train(steps: int = 100_000, seed: int = 0) -> float:
         actor=actor,
         critic=critic,
         optim=torch.optim.Adam(critic.parameters(), lr=1e-3),  # the actor takes natural gradients
-        dist_fn=lambda logits: Categorical(logits=logits),
+        dist_fn=Categorical,
         action_space=gym.spaces.Discrete(2),
         action_scaling=False,
         deterministic_eval=True,
