@@ -1,8 +1,9 @@
 """Collectors that share environments or a buffer take turns: the episodes of the one before end there."""
 
 import numpy as np
+import pytest
 
-from collecting import collector, vector
+from collecting import vector
 from rlfast.data import Collector, VectorReplayBuffer
 from scripted import Scripted, ScriptedPolicy
 
@@ -34,6 +35,15 @@ def test_collectors_of_one_environment_begin_new_episodes():
         assert ring.next(np.arange(4)).tolist() == [1, 1, 3, 3]
 
 
+@pytest.mark.filterwarnings("ignore:.*single environment")
+def test_a_single_environment_is_noticed_through_its_wrappers():
+    env = Scripted(length=9)
+    first, second = of(env, VectorReplayBuffer(20, 1)), of(env)
+    for one in (first, second, first):
+        one.collect(n_step=2)
+    assert first.buffer.obs[:4].tolist() == [[0, 0], [0, 1], [2, 0], [2, 1]]
+
+
 def test_a_reset_by_another_collector_counts():
     envs = vector(Scripted(length=9))
     first, second = of(envs, VectorReplayBuffer(20, 1)), of(envs)
@@ -44,10 +54,10 @@ def test_a_reset_by_another_collector_counts():
 
 
 def test_environments_that_cannot_be_watched_are_collected_from():
-    class Slotted(type(vector(Scripted()))):
+    class Unhashable(type(vector(Scripted()))):
         __hash__ = None
 
-    one = of(Slotted([lambda: Scripted(length=9)]), VectorReplayBuffer(20, 1))
+    one = of(Unhashable([lambda: Scripted(length=9)]), VectorReplayBuffer(20, 1))
     one.collect(n_step=2)
     one.collect(n_step=2)
     assert one.buffer.obs[:4].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3]]
@@ -55,7 +65,6 @@ def test_environments_that_cannot_be_watched_are_collected_from():
 
 def test_a_collector_that_is_gone_was_another_one():
     buffer = VectorReplayBuffer(20, 1)
-    collector(Scripted(length=9)).collect(n_step=2)
     envs = vector(Scripted(length=9))
     of(envs, buffer).collect(n_step=2)
     one = of(envs, buffer)

@@ -181,6 +181,7 @@ class Collector:
     def env(self, env: object) -> None:
         self._envs = checks.as_vector(env)
         self._env = self._envs if checks.is_single(env) else env
+        self._given_env = env  # a single one is wrapped by each collector anew
         self.env_num = len(self._envs)
         self.action_space: Any = self._envs.action_space  # one for all environments, or a list with one for each
         if "buffer" in vars(self):
@@ -631,7 +632,7 @@ class Collector:
     def _begin(self, ready_R: Ids, reset_kwargs: dict[str, Any]) -> None:
         """Begin new episodes in those of ``ready_R`` that must be reset."""
         episodes = self._episodes
-        if take_turn(self, self._env, self.buffer):
+        if take_turn(self, self._given_env, self.buffer):
             episodes.stale[:] = True
         episodes.use_seeds_once()
         if True not in episodes.stale.tobytes():
@@ -651,7 +652,7 @@ class Collector:
         :return: the first observations, and an array of the info dicts.
         """
         self._discard_pending()
-        take_turn(self, self._env, self.buffer)
+        take_turn(self, self._given_env, self.buffer)
         self._episodes.before = None
         self._episodes.use_seeds_once()
         self._episodes.stale[:] = True  # until all of this is done
