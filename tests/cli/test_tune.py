@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 import sys
+import time
 from dataclasses import replace
 
 import optuna
@@ -51,9 +52,9 @@ def test_interrupted_study_continues_its_runs(tmp_path, start, capsys):
     line = r"^\[\d/2\] trial \d: [\d.]+; --learning-rate \S+ --hidden-sizes \d+ \d+$"
     assert len(re.findall(line, shown.err, re.MULTILINE)) == 2
     ended = [trial for trial in trials_of(folder) if trial.state is TrialState.COMPLETE]
-    assert [trial.user_attrs.get("run", trial.number) for trial in ended] == [0, 2]
+    assert sorted(trial.user_attrs["run"] for trial in ended) == [0, 1]
     best = max(ended, key=lambda trial: trial.value)
-    number = best.user_attrs.get("run", best.number)
+    number = best.user_attrs["run"]
     assert f"best: {best.value:,.1f}, trial {number}; " in shown.out
     assert (folder / "study.png").exists()
 
@@ -61,6 +62,26 @@ def test_interrupted_study_continues_its_runs(tmp_path, start, capsys):
     command = ["train", "dqn", "--config", str(folder / "best.json"), "--seed", str(5 + number)]
     assert main([*command, "--stop-return", "none", "--no-progress", "--run-dir", str(alone)]) == 0
     assert weights(alone) == weights(folder / f"trial-{number:04}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot lock the folders of runs")
+def test_the_runs_of_a_killed_study_stop_and_are_continued_at_once(tmp_path, start, capsys):
+    folder, alone = tmp_path / "study", tmp_path / "alone"
+    process = start([sys.executable, "-m", "rlfast", "tune", "dqn", "--trials", "1", "--jobs", "1", "--out", folder,
+                     *SMALL, "--max-steps", "20000", "--search", "learning-rate", "--seed", "5"])  # fmt: skip
+    run = folder / "trial-0000"
+    until = time.monotonic() + PATIENCE
+    while not (run / "checkpoint").exists():
+        assert time.monotonic() < until
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    process.kill()
+    assert tune("--resume", str(folder), "--jobs", "1") == 0, capsys.readouterr()
+    shown = capsys.readouterr().err
+    assert re.search(r"^\[1/1\] trial 0: [\d.]+; --learning-rate \S+$", shown, re.MULTILINE), shown
+    command = ["train", "dqn", "--config", str(folder / "best.json"), "--seed", "5", "--stop-return", "none"]
+    assert main([*command, "--no-progress", "--run-dir", str(alone)]) == 0
+    assert weights(alone) == weights(run)
 
 
 def study_of(**more):

@@ -56,7 +56,7 @@ def test_ended_runs_take_no_time_and_give_their_pace(make):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends processes in another way")
 def test_an_error_of_a_callback_stops_the_runs(make, monkeypatch):
-    monkeypatch.setattr(pool, "_CHILD", "import time; time.sleep(1000)")
+    monkeypatch.setattr(pool, "_CHILD", "from rlfast.cli.runs.pool import _stop_with_parent as stop; stop()")
     runs = [make("dqn") for _ in range(3)]
 
     def fail():

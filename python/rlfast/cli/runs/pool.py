@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 from rlfast.cli.main import guarded
 from rlfast.cli.runs.reporting import report
 from rlfast.cli.status import seconds_left
 from rlfast.experiment.algorithms import algorithm_of, find
+from rlfast.experiment.run_dir import is_training
 from rlfast.utils.runtime.interrupt import Interrupt
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
 
 _CHILD = "import sys; from rlfast.cli.runs.pool import child; sys.exit(child(*sys.argv[1:]))"
+_WAIT_FOR_ANOTHER: Final = 60.0
+"""Seconds that a resumed run waits for another process that trains in its folder."""
 
 
 @dataclass(kw_only=True)
@@ -56,7 +61,7 @@ class PooledRun:
         self.shown = tempfile.TemporaryFile("w+")  # noqa: SIM115 (messages() closes it)
         self.process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-P", "-c", _CHILD, str(self.folder), *settings],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self.shown,
             env=environment,
@@ -64,10 +69,19 @@ class PooledRun:
         )
 
     def stop(self, times: int) -> None:
-        """Sends requests to stop to a running process until it has got this number of them."""
+        """Requests a running process to stop, until it has got this number of requests: the first closes its input,
+        as the system does when this process is killed; the others are signals."""
         while self.process is not None and self.process.poll() is None and self.stop_requests < times:
             self.stop_requests += 1
-            self.process.terminate()
+            if self.stop_requests == 1:
+                self.close()
+            else:
+                self.process.terminate()
+
+    def close(self) -> None:
+        """Closes the input of the process."""
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
 
     def messages(self) -> list[str]:
         """Returns the lines that an ended process has written to stderr, once."""
@@ -105,10 +119,26 @@ def child(folder: str, algorithm: str | None = None, settings: str = "") -> int:
     from rlfast.distributed.run import resume
     from rlfast.distributed.run import train as begin
 
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
     if algorithm is None:
+        _wait_for_another(Path(folder))
         return guarded("rlfast train", lambda: report(lambda: resume(Path(folder))))
     config = find(algorithm).config.from_json(settings)
     return guarded("rlfast train", lambda: report(lambda: begin(config)))
+
+
+def _stop_with_parent() -> None:
+    """Stops this run, with a checkpoint, when its input is closed: on request, or as its parent is gone."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _wait_for_another(folder: Path) -> None:
+    """Waits while another process trains in a folder, such as that of a pool that was killed a moment ago."""
+    until = time.monotonic() + _WAIT_FOR_ANOTHER
+    while is_training(folder) and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def train(
@@ -160,6 +190,7 @@ def _wait(
             run.stop(interrupt.happened + interrupt.aborted)
         for run in [run for run in active if run.process is None or run.status is not None]:
             active.remove(run)
+            run.close()
             ended(run)
         waiting()
         time.sleep(0.05)

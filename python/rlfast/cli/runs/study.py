@@ -165,7 +165,12 @@ def again(study: optuna.Study, number: int) -> None:
     """
     trial = study.get_trials(deepcopy=False)[number]
     study.tell(number, state=TrialState.FAIL)
-    study.enqueue_trial(trial.params, user_attrs={"run": number} | trial.user_attrs)
+    study.enqueue_trial(trial.params, user_attrs={"run": _run_of(trial)} | trial.user_attrs)
+
+
+def _run_of(trial: optuna.trial.FrozenTrial) -> int:
+    """Returns the number of the run of a trial, which all trials share that continue it."""
+    return int(trial.user_attrs.get("run", trial.number))
 
 
 def _texts(given: OneOf) -> dict[Any, Any]:
@@ -229,8 +234,7 @@ class Trials:
         ended: set[int] = set()
         waiting: set[int] = set()
         for trial in self.optuna.get_trials(deepcopy=False):
-            run = trial.user_attrs.get("run", trial.number)
-            (ended if trial.state.is_finished() else waiting).add(run)
+            (ended if trial.state.is_finished() else waiting).add(_run_of(trial))
         return len(ended - waiting)
 
     def runs(self) -> Iterator[PooledRun]:
@@ -246,8 +250,11 @@ class Trials:
     def _next(self) -> PooledRun | None:
         """Returns the next run; None if its settings contradict each other."""
         self.optuna.sampler = self.study.sampler(self.ended_runs() + len(self.active))
+        before = [_run_of(trial) for trial in self.optuna.get_trials(deepcopy=False)]
         asked = self.optuna.ask()
-        number = asked.user_attrs.get("run", asked.number)
+        if "run" not in asked.user_attrs:
+            asked.set_user_attr("run", max(before, default=-1) + 1)
+        number = asked.user_attrs["run"]
         values = {name: _suggested(asked, name, one) for name, one in self.study.search.items()}
         folder = self.folder / f"trial-{number:04}"
         begun = (folder / "config.json").exists()
@@ -296,7 +303,7 @@ class Trials:
         ranges = self.study.search
         texts = {name: _texts(one) if isinstance(one := ranges[name], OneOf) else {} for name in best.params}
         values = {name: texts[name].get(value, value) for name, value in best.params.items()}
-        return float(best.value or 0.0), best.user_attrs.get("run", best.number), values
+        return float(best.value or 0.0), _run_of(best), values
 
     def write_best(self, path: Path) -> None:
         """Writes the settings of the best trial, if there is one, to a file that ``--config`` reads.
