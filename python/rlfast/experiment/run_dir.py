@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlfast._core import __version__
 from rlfast.data.plain_data import WRONG_DATA, summary
@@ -307,16 +307,29 @@ def read_versions(run_dir: Path) -> tuple[dict[str, str], str]:
     return named, str(content.get("processor", ""))
 
 
-def _read(run_dir: Path) -> tuple[RunConfig, list[str]]:
-    path = run_dir / "config.json"
+@contextmanager
+def described_by(folder: Path, name: str, what: str) -> Iterator[Any]:
+    """Reads the JSON file that describes a folder. Errors of what is done with its content name the file.
+
+    :param folder: the folder.
+    :param name: the name of the file.
+    :param what: what the folder should be, for the error.
+    :raises FileNotFoundError: if there is no such file.
+    :raises ValueError: if it is damaged.
+    """
+    path = folder / name
     if not path.is_file():  # a pipe would be waited for
-        raise FileNotFoundError(f"{run_dir} is no run folder: it has no config.json")
+        raise FileNotFoundError(f"{folder} is no {what}: it has no {name}")
     try:
-        content = json.loads(path.read_text())
+        yield json.loads(path.read_text())
+    except WRONG_DATA as error:
+        raise ValueError(f"{path} cannot be used: {summary(error)}") from error
+
+
+def _read(run_dir: Path) -> tuple[RunConfig, list[str]]:
+    with described_by(run_dir, "config.json", "run folder") as content:
         config = find(content["algorithm"]).config.from_json(json.dumps(content["config"]))
         beyond = content.get("beyond", [])
         if not isinstance(beyond, list) or not all(isinstance(one, str) for one in beyond):
             raise ValueError(f"beyond must be a list of texts, got {beyond!r:.100}")
-    except WRONG_DATA as error:
-        raise ValueError(f"{path} cannot be used: {summary(error)}") from error
     return config, beyond

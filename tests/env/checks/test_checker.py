@@ -181,6 +181,42 @@ def test_warnings_name_what_to_do(env, words):
     assert any(all(word in text for word in words) for text in warned), warned
 
 
+class Hand(gym.Env):
+    """Cards, of which each may be played once: one at a time, or two."""
+
+    def __init__(self, two):
+        self.action_space = spaces.MultiDiscrete([5, 4], start=[1, 0]) if two else spaces.Discrete(5, start=1)
+        self.mask = np.ones(9 if two else 5, np.int8)
+        parts = {"obs": spaces.Box(0, 1, self.mask.shape, np.float32), "mask": spaces.MultiBinary(len(self.mask))}
+        self.observation_space = spaces.Dict(parts)
+        self.played = set()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.mask[:] = 1
+        self.mask[self.np_random.integers(5)] = 0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.played.add(tuple(np.ravel(action).tolist()))
+        places = np.ravel(action - getattr(self.action_space, "start", 0)) + [0, 5][: np.size(action)]
+        assert self.mask[places].all(), "this card was played"
+        self.mask[places] = 0
+        return self.seen(), 1.0, bool(self.mask[:5].sum() == 2), False, {}
+
+    def seen(self):
+        return {"obs": self.mask.astype(np.float32), "mask": self.mask.copy()}
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_legal_actions_are_played(two):
+    report = check_env(lambda: Hand(two), steps=200)
+    assert not report.warnings, report
+    env = Hand(two)
+    check_env(env, steps=200)
+    assert len(env.played) == (20 if two else 5)
+
+
 def test_rows_that_do_not_repeat_are_found():
     errors, warned = findings(Dice)
     assert errors == []

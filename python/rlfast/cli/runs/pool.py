@@ -70,7 +70,8 @@ class PooledRun:
 
     def stop(self, times: int) -> None:
         """Requests a running process to stop, until it has got this number of requests: the first closes its input,
-        as the system does when this process is killed; the others are signals."""
+        as the system does when this process is killed; the others are signals.
+        """
         while self.process is not None and self.process.poll() is None and self.stop_requests < times:
             self.stop_requests += 1
             if self.stop_requests == 1:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rlfast.cli.runs.pool import PooledRun, tests
-from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.config.search import OneOf, Range, Search, range_of
-from rlfast.experiment.run_dir import read_config, replace_file
+from rlfast.experiment.run_dir import described_by, read_config, replace_file
 from rlfast.utils.arguments.validation import PositiveInt, validate
 from rlfast.utils.runtime.extras import needed_by
 
@@ -96,16 +95,10 @@ class Study:
         :raises FileNotFoundError: if it has none.
         :raises ValueError: if the file is damaged.
         """
-        path = folder / STUDY_FILE
-        if not path.is_file():
-            raise FileNotFoundError(f"{folder} is no folder of a study: it has no {STUDY_FILE}")
-        try:
-            values = json.loads(path.read_text())
+        with described_by(folder, STUDY_FILE, "folder of a study") as values:
             config = find(values["algorithm"]).config.from_json(json.dumps(values["config"]))
             search = {name: range_of(one) for name, one in values["search"].items()}
             return cls(**values | {"config": config, "search": search})
-        except WRONG_DATA as error:
-            raise ValueError(f"{path} cannot be used: {summary(error)}") from error
 
     def open(self, folder: Path) -> optuna.Study:
         """Returns Optuna's study, which is made if there is none. Trials that a killed process was running wait again.

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rlfast.cli.main import unknown
-from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.env.specs import is_atari, simulator_of
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.config import DataConfig, flag
 from rlfast.experiment.config.presets import ALE
-from rlfast.experiment.run_dir import replace_file
+from rlfast.experiment.run_dir import described_by, replace_file
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, validate
 from rlfast.utils.runtime.extras import how_to_install
 
@@ -128,13 +127,8 @@ class Suite:
         :raises FileNotFoundError: if it has none.
         :raises ValueError: if its file is damaged.
         """
-        path = folder / SUITE_FILE
-        if not path.is_file():
-            raise FileNotFoundError(f"{folder} is no folder of a suite: it has no {SUITE_FILE}")
-        try:
-            return cls(**json.loads(path.read_text()))
-        except WRONG_DATA as error:
-            raise ValueError(f"{path} cannot be used: {summary(error)}") from error
+        with described_by(folder, SUITE_FILE, "folder of a suite") as values:
+            return cls(**values)
 
 
 def has_preset(algorithm: str, task: str) -> bool:

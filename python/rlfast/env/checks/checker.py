@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import env_checker
 
+from rlfast.data.random_actions import RandomActions, sizes_of
 from rlfast.env.subproc import SubprocVectorEnv
 from rlfast.env.vector.dummy import DummyVectorEnv
 
@@ -53,9 +54,10 @@ def check_env(
 ) -> EnvReport:
     """Check that an environment can be trained on.
 
-    Runs :func:`gymnasium.utils.env_checker.check_env`, then plays random actions and checks that each observation is in
-    the observation space, that rewards are finite numbers, and that episodes end. A function that makes the environment
-    is also run in a worker process, and must give the same rows there.
+    Runs :func:`gymnasium.utils.env_checker.check_env`, then plays random actions, legal ones where observations have a
+    ``mask``, and checks that each observation is in the observation space, that rewards are finite numbers, and that
+    episodes end. A function that makes the environment is also run in a worker process, and must give the same rows
+    there.
 
     :param env: the environment, or a function without arguments that makes it. An environment is left open.
     :param steps: how many steps to play.
@@ -157,24 +159,34 @@ def _check_spaces(env: gym.Env[Any, Any], report: EnvReport) -> None:
         )
 
 
-class _Copying(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """Returns copies, as Gymnasium's checker takes an array that is overwritten for a seed that has no effect."""
+class _Checked(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """What Gymnasium's checker plays. It returns copies, as the checker takes an array that is overwritten for a seed
+    that has no effect; and it takes a legal action instead of the checker's where observations have a mask.
+    """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
+        self._obs: object = None
 
     def reset(self, **kwargs: Any) -> Any:
-        return deepcopy(self.env.reset(**kwargs))
+        self._obs, info = deepcopy(self.env.reset(**kwargs))
+        return self._obs, info
 
     def step(self, action: object) -> Any:
-        return deepcopy(self.env.step(action))
+        if isinstance(self._obs, dict) and "mask" in self._obs:
+            space = deepcopy(self.env.action_space)
+            space.seed(0)
+            action = _random_action(space, self._obs)
+        answer = deepcopy(self.env.step(action))
+        self._obs = answer[0]
+        return answer
 
 
 def _run_gymnasium(env: gym.Env[Any, Any], report: EnvReport) -> None:
     """Take over the findings of Gymnasium's own checker."""
     try:
-        env_checker.check_env(_Copying(env), skip_render_check=True)
+        env_checker.check_env(_Checked(env), skip_render_check=True)
     except Exception as error:
         repeats = not (isinstance(error, AssertionError) and "Deterministic step" in str(error))
         found = report.errors if repeats else report.warnings  # a robot never repeats, and can be trained on
@@ -263,7 +275,7 @@ def _play(env: gym.Env[Any, Any], findings: _Findings, steps: int, seed: int) ->
         before = _reset(env, findings, "reset", seed)
         for step in range(1, steps + 1):
             kept = deepcopy(before)
-            row = _step(env, findings, f"step {step}")
+            row = _step(env, findings, f"step {step}", before)
             if not rollout.overwritten and not _equal(before, kept):
                 rollout.overwritten = step
             rollout.add(row)
@@ -282,8 +294,15 @@ def _reset(env: gym.Env[Any, Any], findings: _Findings, where: str, seed: int | 
     return obs
 
 
-def _step(env: gym.Env[Any, Any], findings: _Findings, where: str) -> _Row:
-    action = env.action_space.sample()
+def _random_action(space: gym.Space[Any], obs: object) -> Any:
+    """Draw an action, a legal one where the observation has a mask."""
+    if not (isinstance(obs, dict) and "mask" in obs and sizes_of(space)):
+        return space.sample()
+    return RandomActions([space], 1)(np.zeros(1, np.int64), np.asarray(obs["mask"], np.bool_)[None])[0]
+
+
+def _step(env: gym.Env[Any, Any], findings: _Findings, where: str, before: object) -> _Row:
+    action = _random_action(env.action_space, before)
     with findings.of_call("step", where, f"step({action!r})"):
         obs, rew, terminated, truncated, info = env.step(action)
     findings.check_returned(env, where, obs, info)
