@@ -73,8 +73,8 @@ def test_a_damaged_state_changes_nothing(state):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((0.0, 1, 1), "must be positive"),
-        ((-1.0, 1, 1), "must be positive"),
+        ((0.0, 1, 1), "must be above 0"),
+        ((-1.0, 1, 1), "must be above 0"),
         ((float("inf"), 1, 1), "must be a finite number"),
         ((float("nan"), 1, 1), "must be a finite number"),
         ((1.0, 0, 1), "min_size must be at least 1"),

@@ -215,9 +215,9 @@ def test_names_of_games(name: str) -> None:
         ("Pongo", {}, r"ale-py has no game 'Pongo'; did you mean pong"),
         ("Pong", {"frame_stack": 0}, "frame_stack must be at least 1, got 0"),
         ("Pong", {"frame_skip": 0}, "frame_skip must be at least 1, got 0"),
-        ("Pong", {"noop_max": -1}, "noop_max must be at least 0, got -1"),
+        ("Pong", {"noop_max": -1}, "noop_max must not be negative, got -1"),
         ("Pong", {"screen_size": 300}, "cannot be resized"),
-        ("Pong", {"repeat_action_probability": 1.5}, r"must be in \[0, 1\], got 1.5"),
+        ("Pong", {"repeat_action_probability": 1.5}, "must be within 0 and 1, or None, got 1.5"),
     ],
 )
 def test_wrong_arguments(game: str, options: dict[str, Any], message: str) -> None:

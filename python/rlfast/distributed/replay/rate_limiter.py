@@ -1,10 +1,8 @@
 """The ratio of what is sampled to what is inserted."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from rlfast.utils.arguments.checks import check_number, count_of
+from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, validate_arguments
 
 
 class RateLimiter:
@@ -33,13 +31,9 @@ class RateLimiter:
     2
     """
 
-    def __init__(self, samples_per_insert: float, min_size: int, tolerance: int) -> None:
-        check_number("samples_per_insert", samples_per_insert)
-        if samples_per_insert <= 0.0:
-            raise ValueError(f"samples_per_insert must be positive, got {samples_per_insert}")
-        self.samples_per_insert = float(samples_per_insert)
-        self.min_size = count_of("min_size", min_size, least=1)
-        self.tolerance = count_of("tolerance", tolerance, least=1)
+    @validate_arguments
+    def __init__(self, samples_per_insert: PositiveFloat, min_size: PositiveInt, tolerance: PositiveInt) -> None:
+        self.samples_per_insert, self.min_size, self.tolerance = samples_per_insert, min_size, tolerance
         self.inserts = self.samples = 0
 
     @property

@@ -1,7 +1,5 @@
 """Games of the Arcade Learning Environment, preprocessed as DeepMind's agents saw them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlfast._core import AreaResize
 from rlfast.env.atari.games import rom_of, spec_of, sticky_probability
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.runtime.extras import needed_by
 
 _NOOP, _FIRE = 0, 1
@@ -60,20 +59,21 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
 
     metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 60}  # noqa: RUF012 (Gymnasium's)
 
+    @validate_arguments
     def __init__(
         self,
         game: str,
         *,
-        frame_stack: int = 4,
+        frame_stack: PositiveInt = 4,
         episodic_life: bool = True,
         clip_rewards: bool = True,
         scale: bool = False,
-        frame_skip: int = 4,
-        noop_max: int = 30,
+        frame_skip: PositiveInt = 4,
+        noop_max: NonNegativeInt = 30,
         fire_on_reset: bool = True,
         screen_size: int = 84,
-        repeat_action_probability: float | None = None,
-        max_frames: int = 108_000,
+        repeat_action_probability: UnitFloat | None = None,
+        max_frames: PositiveInt = 108_000,
         full_action_space: bool = False,
         mode: int | None = None,
         difficulty: int | None = None,
@@ -84,17 +84,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
             from ale_py import ALEInterface, LoggerMode
             from ale_py.env import AtariEnv as Emulator
         ALEInterface.setLoggerMode(LoggerMode.Error)
-        for name, value, least in (
-            ("frame_stack", frame_stack, 1),
-            ("frame_skip", frame_skip, 1),
-            ("noop_max", noop_max, 0),
-            ("max_frames", max_frames, 1),
-        ):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
         sticky = sticky_probability(game) if repeat_action_probability is None else repeat_action_probability
-        if not 0 <= sticky <= 1:
-            raise ValueError(f"repeat_action_probability must be in [0, 1], got {sticky}")
         self._emulator = Emulator(
             game=rom_of(game),
             mode=mode,

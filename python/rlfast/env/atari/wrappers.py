@@ -3,8 +3,6 @@
 :class:`~rlfast.env.atari.AtariEnv` does the same in one class, and faster. The names are those of OpenAI's Baselines.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any, SupportsFloat
 
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlfast._core import AreaResize, grey
 from rlfast.utils.arguments.checks import ArgumentError
+from rlfast.utils.arguments.validation import PositiveInt, validate_arguments
 
 Obs = NDArray[Any]
 Step = tuple[Obs, SupportsFloat, bool, bool, dict[str, Any]]
@@ -40,10 +39,9 @@ class NoopResetEnv(Wrapper):
     :raises ArgumentError: action 0 does something, or ``noop_max`` is less than 1.
     """
 
-    def __init__(self, env: Env, noop_max: int = 30) -> None:
+    @validate_arguments
+    def __init__(self, env: Env, noop_max: PositiveInt = 30) -> None:
         super().__init__(env)
-        if noop_max < 1:
-            raise ArgumentError(f"noop_max must be at least 1, got {noop_max}")
         meanings = _action_meanings(env)
         if meanings and meanings[_NOOP] != "NOOP":
             raise ArgumentError(f"NoopResetEnv needs an environment whose action 0 is NOOP, got {meanings}")
@@ -70,10 +68,9 @@ class MaxAndSkipEnv(Wrapper):
     :raises ArgumentError: ``skip`` is less than 1.
     """
 
-    def __init__(self, env: Env, skip: int = 4) -> None:
+    @validate_arguments
+    def __init__(self, env: Env, skip: PositiveInt = 4) -> None:
         super().__init__(env)
-        if skip < 1:
-            raise ArgumentError(f"skip must be at least 1, got {skip}")
         self._skip = skip
 
     def step(self, action: object) -> Step:
@@ -236,10 +233,9 @@ class FrameStack(Wrapper):
     :raises ArgumentError: ``n_frames`` is less than 1.
     """
 
-    def __init__(self, env: Env, n_frames: int) -> None:
+    @validate_arguments
+    def __init__(self, env: Env, n_frames: PositiveInt) -> None:
         super().__init__(env)
-        if n_frames < 1:
-            raise ArgumentError(f"n_frames must be at least 1, got {n_frames}")
         space: Any = env.observation_space
         self.n_frames = n_frames
         self.frames = deque[Obs](maxlen=n_frames)
