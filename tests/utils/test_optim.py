@@ -71,6 +71,16 @@ def test_adam_of_users_keeps_the_kernel_that_they_chose(options):
     assert {**make_optimizer(optim, []).param_groups[0]} == before
 
 
+def test_an_optimizer_of_other_parameters_is_warned_of():
+    layer, other = nn.Linear(2, 1), nn.Linear(2, 1)
+    with pytest.warns(UserWarning, match="SGD has none of the 2 parameters of the network that it is given for"):
+        make_optimizer(torch.optim.SGD(other.parameters(), lr=0.1), layer.parameters())
+    some = torch.optim.SGD([*other.parameters(), layer.bias], lr=0.1)
+    assert make_optimizer(some, layer.parameters()) is some
+    of_none = torch.optim.SGD(other.parameters(), lr=0.1)
+    assert make_optimizer(of_none, nn.Tanh().parameters()) is of_none
+
+
 def test_descend_clears_old_gradients_and_descends():
     weight = nn.Parameter(torch.tensor([1.0]))
     optim = torch.optim.SGD([weight], lr=0.5)

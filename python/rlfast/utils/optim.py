@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 from rlfast.utils.arguments.checks import ArgumentError
 from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.torch_private import fast_step
+from rlfast.utils.warning import warn_user
 
 with needed_by("rlfast.utils.optim"):
     import torch
@@ -70,18 +71,33 @@ def make_optimizer(optim: OptionalOptimizer, parameters: Iterable[nn.Parameter])
 
     :param optim: a factory; or an optimizer, or any object with its methods, which is returned as it is; or None, for
         a policy that never learns.
-    :param parameters: the argument of the factory.
+    :param parameters: the argument of the factory. An optimizer that has none of them, which would train nothing, is
+        warned of.
     :return: the optimizer; None for None.
     :raises TypeError: ``optim`` is something else.
     """
     made = not isinstance(optim, type) and all(callable(getattr(optim, name, None)) for name in ("step", "zero_grad"))
     if optim is None or made:
+        if isinstance(optim, torch.optim.Optimizer) and (left_out := [*parameters]) and not holds_any(optim, left_out):
+            warn_user(
+                f"{type(optim).__name__} has none of the {len(left_out)} parameters of the network that it is given "
+                "for, so its steps will not train it: make the optimizer of this network's parameters()"
+            )
         if type(optim) in (torch.optim.Adam, torch.optim.AdamW):
             _choose_kernel(optim)
         return optim  # type: ignore[return-value]
     if not callable(optim):
         raise TypeError(f"an optimizer must be one of torch's, or a function that makes one, got {optim!r}")
     return optim(parameters)
+
+
+def holds_any(optim: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> bool:
+    """Whether an optimizer steps any of some parameters.
+
+    :param optim: the optimizer.
+    :param parameters: the parameters.
+    """
+    return not {*map(id, _held(optim))}.isdisjoint(map(id, parameters))
 
 
 def _choose_kernel(optim: Any) -> None:

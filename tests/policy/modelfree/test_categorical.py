@@ -58,7 +58,7 @@ def test_expected_returns_choose(make):
 
 
 def learned(make, **options):
-    policy = make(Table(ROWS), optim=torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0), **options)
+    policy = make(Table(ROWS), optim=partial(torch.optim.SGD, lr=0.0), **options)
     buffer = line(0.5, 0.5, 4.0)
     batch, indices = buffer.sample(0)
     batch = policy.process_fn(batch, buffer, indices)

@@ -144,7 +144,8 @@ def test_the_network_of_fractions_has_an_optimizer_of_its_own():
     before = policy.fraction_model.net.weight.detach().clone()
     policy.update(16, buffer)
     assert not torch.equal(policy.fraction_model.net.weight, before)
-    other = make("FQF", fraction_optim=torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0))
+    with pytest.warns(UserWarning, match="SGD has none of the 2 parameters of the network that it is given for"):
+        other = make("FQF", fraction_optim=torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0))
     before = other.fraction_model.net.weight.detach().clone()
     other.update(16, buffer)
     assert torch.equal(other.fraction_model.net.weight, before)

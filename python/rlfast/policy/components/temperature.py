@@ -10,7 +10,7 @@ from torch import nn
 
 from rlfast.functional.losses import temperature_loss
 from rlfast.utils.arguments.checks import check_number
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptimizerFactory, descend, holds_any, make_optimizer
 
 
 class Alpha(nn.Module):
@@ -142,11 +142,9 @@ class AutoAlpha(Alpha):
             self.log_alpha = log_alpha
         else:  # a buffer is saved and moved with the module, and stays the tensor of the optimizer
             self.register_buffer("log_alpha", log_alpha)
-        made: Any = make_optimizer(optim, [log_alpha])  # type: ignore[list-item]
-        self.optim = made
-        held = [log_alpha] if made is None else [p for group in made.param_groups for p in group["params"]]
-        if not any(p is log_alpha for p in held):
+        if isinstance(optim, torch.optim.Optimizer) and not holds_any(optim, [log_alpha]):
             raise ValueError("the optimizer of alpha does not hold log_alpha: make it with [log_alpha]")
+        self.optim: Any = make_optimizer(optim, [log_alpha])  # type: ignore[list-item]
 
     @property
     def value(self) -> torch.Tensor:
