@@ -74,8 +74,9 @@ def _gather(arguments: Sequence[str]) -> int:
     from rlfast.experiment.gather import gather
 
     stats = gather(given.pop("run_dir"), given.pop("steps"), given.pop("out"), **given)
-    text = f"{stats.n_collected_steps:,} transitions"
-    sys.stdout.write(f"{text}, {_described(stats.returns)}\n")
+    text = f"{stats.n_collected_steps:,} transitions, {_described(stats.returns)}"
+    cut = stats.n_collected_steps - int(stats.lens.sum())
+    sys.stdout.write(text + (f"; {cut:,} transitions are of episodes that were cut at the end\n" if cut else "\n"))
     return 0
 
 

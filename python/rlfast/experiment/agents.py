@@ -115,11 +115,20 @@ def load(
     try:
         agent = read_agent(local_folder(run_dir), best=best, device=device, allow_import=allow_import)
         agent.policy.seed(stream_seed(agent.config.seed, "policy/eval"))
-        places = agent.places
-        norms = [envs.normalized for envs in normalizations(agent)]
+        return taking_raw_observations(agent, agent.places)
     finally:
         set_global_random_state(streams)
         torch.set_num_threads(threads)
+
+
+def taking_raw_observations(agent: Agent, places: Sequence[int] = ()) -> BasePolicy:
+    """Returns the policy of an agent, in evaluation mode, for environments that do not normalize observations.
+
+    :param agent: the agent.
+    :param places: the numbers of an observation that the policy sees, where environments do not choose them; empty for
+        all.
+    """
+    norms = [envs.normalized for envs in normalizations(agent)]
     if not norms and not places:
         return agent.policy
 

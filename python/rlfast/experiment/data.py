@@ -80,11 +80,16 @@ def returns_of(source: Source) -> tuple[Any, Any]:
 
     :param source: the dataset. An episode that was still running counts as truncated at its newest row.
     :return: float64 ``[episodes]`` and int64 ``[episodes]``.
+    :raises ValueError: if a reward is not finite.
     """
     returns, lengths = [np.empty(0)], [np.empty(0, np.int64)]
-    total, rows = 0.0, 0
+    total, rows, seen = 0.0, 0, 0
     for part in source.flags():
         rew = np.asarray(part["rew"], np.float64).reshape(len(part["rew"]), -1).sum(axis=1)
+        if len(bad := np.flatnonzero(~np.isfinite(rew))):
+            where = f"the reward of transition {seen + bad[0]:,}, counted from 0,"
+            raise ValueError(f"{where} is {rew[bad[0]]}: correct it, or leave out its episode")
+        seen += len(rew)
         sums = np.append(0.0, np.cumsum(rew))
         ends = np.flatnonzero(part["terminated"] | part["truncated"]) + 1
         returns.append(np.diff(np.append(-total, sums[ends])))

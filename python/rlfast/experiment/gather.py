@@ -10,7 +10,8 @@ import numpy as np
 
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
-from rlfast.experiment.agents import read_agent
+from rlfast.env.specs import find_spec
+from rlfast.experiment.agents import read_agent, taking_raw_observations
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.environments import make_envs
 from rlfast.experiment.run_dir import read_beyond
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from rlfast.policy import BasePolicy
 
 
+_EPISODES = 4
+"""Each environment has time for so many episodes of the greatest length: the last one of each is cut."""
+
+
 def gather(
     run_dir: str | os.PathLike[str],
     steps: int,
@@ -38,6 +43,10 @@ def gather(
     allow_import: bool = False,
 ) -> CollectStats:
     """Plays the policy of a run's checkpoint, as in tests, and writes its transitions to a file.
+
+    Observations are those of the environment, without ``--normalize-obs``. The episodes that have not ended after
+    ``steps`` transitions count as truncated: one of each environment. There are as many environments as in tests, or
+    fewer, so that each has time for four episodes of the greatest length.
 
     :param run_dir: folder of the run.
     :param steps: number of transitions.
@@ -62,10 +71,11 @@ def gather(
     if beyond := read_beyond(run_dir):
         raise ValueError(f"{run_dir} was declared by Python objects ({'; '.join(beyond)}): gather in a script")
     agent = read_agent(run_dir, best=best, device=None, allow_import=allow_import)
-    if agent.statistics:
-        raise ValueError("the policy sees scaled observations, and data need those of the environment")
     root = agent.config.seed if seed is None else seed
-    return _play(agent.policy, replace(agent.config, seed=stream_seed(root, "gather")), steps, out, eps, noise)
+    config = replace(agent.config, seed=stream_seed(root, "gather"))
+    if limit := getattr(find_spec(config.env), "max_episode_steps", None):
+        config = replace(config, eval_envs=min(config.eval_envs, max(1, steps // (_EPISODES * limit))))
+    return _play(taking_raw_observations(agent), config, steps, out, eps, noise)
 
 
 def _play(policy: BasePolicy, config: RunConfig, steps: int, out: Path, eps: float, noise: float) -> CollectStats:

@@ -1,5 +1,6 @@
 """Runs that learn from data."""
 
+import re
 from dataclasses import replace
 
 import gymnasium as gym
@@ -11,7 +12,7 @@ from experiment.test_data import rows_of
 from experiment.test_run import parameter_hash
 from rlfast.cli.data import main
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.experiment import ALGORITHMS, evaluate
+from rlfast.experiment import ALGORITHMS, evaluate, load
 from rlfast.experiment.build import build
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
@@ -241,19 +242,56 @@ def test_gathering(tiny, tmp_path, capsys):
         assert stats.n_collected_steps == len(buffer) == 450
         assert (np.abs(buffer.act) <= 1).all()
         actions[name] = np.asarray(buffer.act).flatten()
-        assert np.flatnonzero(buffer.terminated | buffer.truncated).tolist() == [199, 224, 424, 449]
+        assert np.flatnonzero(buffer.terminated | buffer.truncated).tolist() == [199, 399, 449]
     policy = build(tiny("il")).policy
     assert policy.action_type == "continuous"
     assert len({tuple(one) for one in actions.values()}) == 3
     assert actions["random"].std() == pytest.approx(1 / 3**0.5, abs=0.05)
     again = tmp_path / "again.hdf5"
     assert main(["gather", str(run), "--steps", "450", "--noise", "0.5", "--out", str(again)]) == 0
+    shown = r"450 transitions, 2 episodes, return -.*; 50 transitions are of episodes that were cut at the end\n"
+    assert re.fullmatch(shown, capsys.readouterr().out)
     assert np.array_equal(ReplayBuffer.load(tmp_path / "noisy").act, load_hdf5(again).act)  # by the same seed
     capsys.readouterr()
     assert main(["info", str(again)]) == 0
-    assert capsys.readouterr().out.startswith("450 transitions, 4 episodes, return -")
+    assert capsys.readouterr().out.startswith("450 transitions, 3 episodes, return -")
+    gather(run, 1_600, tmp_path / "both")
+    buffer = ReplayBuffer.load(tmp_path / "both")
+    assert np.flatnonzero(buffer.truncated).tolist() == [*range(199, 1_600, 200)]
     with pytest.raises(ValueError, match="eps in "):
         gather(run, 450, tmp_path / "x", eps=1.5)
+
+
+def test_gathered_observations_are_those_of_the_environment(tmp_path):
+    run = {"env": "Pendulum-v1", "run_dir": tmp_path / "run", "progress": False, "hidden_sizes": (8,), "batch_size": 4}
+    size = {"num_envs": 2, "max_steps": 800, "eval_interval": 800, "eval_episodes": 1, "eval_envs": 1}
+    train(ALGORITHMS["ppo"].config(**run | size, normalize_obs=True, collect_steps=200))
+    gather(tmp_path / "run", 200, tmp_path / "rows")
+    buffer, policy = ReplayBuffer.load(tmp_path / "rows"), load(tmp_path / "run")
+    assert np.linalg.norm(buffer.obs[:, :2], axis=1) == pytest.approx(1, abs=1e-5)  # a sine and a cosine
+    acted = policy.map_action(policy(Batch(obs=buffer.obs, info={})).act.detach().numpy())
+    assert policy.map_action(buffer.act) == pytest.approx(acted, abs=1e-5)
+
+
+def test_gathering_sees_what_the_run_observed(tmp_path):
+    run = {"env": "CartPole-v1", "run_dir": tmp_path / "run", "progress": False, "hidden_sizes": (8,), "batch_size": 2}
+    size = {"num_envs": 2, "max_steps": 200, "start_steps": 100, "eval_interval": 200, "eval_episodes": 1}
+    train(ALGORITHMS["drqn"].config(**run | size, observe=(2, 0), normalize_obs=True, eval_envs=1))
+    gather(tmp_path / "run", 100, tmp_path / "rows")
+    buffer = ReplayBuffer.load(tmp_path / "rows")
+    assert buffer.obs.shape == (100, 2)
+    assert abs(buffer.obs).max(axis=0) == pytest.approx([0.1, 0.1], abs=0.15)  # without normalization, near 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_reward_that_is_not_finite_is_named(bad, tmp_path, capsys):
+    buffer = ReplayBuffer(10)
+    for i in range(10):
+        buffer.add(Batch(obs=i, act=0, rew=bad if i == 7 else 1.0, terminated=i == 4, truncated=False, obs_next=i + 1))
+    buffer.save(tmp_path / "data")
+    assert main(["info", str(tmp_path / "data")]) == 2
+    message = f"rlfast: the reward of transition 7, counted from 0, is {bad}: correct it, or leave out its episode\n"
+    assert capsys.readouterr().err == message
 
 
 def load_hdf5(path):
