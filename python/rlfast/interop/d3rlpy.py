@@ -50,7 +50,7 @@ def _theirs(column: Any, dtype: object = None) -> Any:
     return column if dtype is None else column.astype(dtype)
 
 
-class _Rows(host.BufferProtocol):  # type: ignore[misc]
+class _Rows(host.BufferProtocol):
     """The storage of d3rlpy's buffer, with one row of rlfast's engine for each step.
 
     d3rlpy has no transition for the last step of a truncated episode, which has no next observation. Such a row has
@@ -180,7 +180,7 @@ class _Transitions(Sequence[Any]):
         )
 
 
-class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
+class ReplayBuffer(host.ReplayBuffer):
     """d3rlpy's ``ReplayBuffer`` on rlfast's engine: it holds the newest ``limit`` steps, and each observation once.
 
     A mini-batch is copied from the engine in one call; its list of transitions, with their rewards to go, is made when

@@ -64,7 +64,7 @@ def theirs(value: object) -> Any:
     return batch
 
 
-class _HostMeta(ColumnBatch, host.Batch):  # type: ignore[misc]
+class _HostMeta(ColumnBatch, host.Batch):
     """``buffer._meta`` as Tianshou's code reads and assigns it."""
 
     __slots__ = ()
@@ -243,63 +243,47 @@ class _HostedManager(_Hosted):
         super()._adopt(parts)  # type: ignore[misc]
 
 
-class ReplayBuffer(_Hosted, data.ReplayBuffer, host.ReplayBuffer):  # type: ignore[misc]
+class ReplayBuffer(_Hosted, data.ReplayBuffer, host.ReplayBuffer):
     """:class:`rlfast.data.ReplayBuffer` for Tianshou."""
 
 
-class PrioritizedReplayBuffer(
-    _Hosted,
-    data.PrioritizedReplayBuffer,
-    host.PrioritizedReplayBuffer,  # type: ignore[misc]
-):
+class PrioritizedReplayBuffer(_Hosted, data.PrioritizedReplayBuffer, host.PrioritizedReplayBuffer):
     """:class:`rlfast.data.PrioritizedReplayBuffer` for Tianshou."""
 
 
-class HERReplayBuffer(_Hosted, data.HERReplayBuffer, host.HERReplayBuffer):  # type: ignore[misc]
+class HERReplayBuffer(_Hosted, data.HERReplayBuffer, host.HERReplayBuffer):
     """:class:`rlfast.data.HERReplayBuffer` for Tianshou."""
 
 
-class ReplayBufferManager(_HostedManager, data.ReplayBufferManager, host.ReplayBufferManager):  # type: ignore[misc]
+class ReplayBufferManager(_HostedManager, data.ReplayBufferManager, host.ReplayBufferManager):
     """:class:`rlfast.data.ReplayBufferManager` for Tianshou."""
 
 
 class PrioritizedReplayBufferManager(
-    _HostedManager,
-    data.PrioritizedReplayBufferManager,
-    host.PrioritizedReplayBufferManager,  # type: ignore[misc]
+    _HostedManager, data.PrioritizedReplayBufferManager, host.PrioritizedReplayBufferManager
 ):
     """:class:`rlfast.data.PrioritizedReplayBufferManager` for Tianshou."""
 
 
-class HERReplayBufferManager(
-    _HostedManager,
-    data.HERReplayBufferManager,
-    host.HERReplayBufferManager,  # type: ignore[misc]
-):
+class HERReplayBufferManager(_HostedManager, data.HERReplayBufferManager, host.HERReplayBufferManager):
     """:class:`rlfast.data.HERReplayBufferManager` for Tianshou."""
 
 
-class VectorReplayBuffer(_HostedManager, data.VectorReplayBuffer, host.VectorReplayBuffer):  # type: ignore[misc]
+class VectorReplayBuffer(_HostedManager, data.VectorReplayBuffer, host.VectorReplayBuffer):
     """:class:`rlfast.data.VectorReplayBuffer` for Tianshou."""
 
 
 class PrioritizedVectorReplayBuffer(
-    _HostedManager,
-    data.PrioritizedVectorReplayBuffer,
-    host.PrioritizedVectorReplayBuffer,  # type: ignore[misc]
+    _HostedManager, data.PrioritizedVectorReplayBuffer, host.PrioritizedVectorReplayBuffer
 ):
     """:class:`rlfast.data.PrioritizedVectorReplayBuffer` for Tianshou."""
 
 
-class HERVectorReplayBuffer(
-    _HostedManager,
-    data.HERVectorReplayBuffer,
-    host.HERVectorReplayBuffer,  # type: ignore[misc]
-):
+class HERVectorReplayBuffer(_HostedManager, data.HERVectorReplayBuffer, host.HERVectorReplayBuffer):
     """:class:`rlfast.data.HERVectorReplayBuffer` for Tianshou."""
 
 
-class CachedReplayBuffer(_HostedManager, data.CachedReplayBuffer, host.CachedReplayBuffer):  # type: ignore[misc]
+class CachedReplayBuffer(_HostedManager, data.CachedReplayBuffer, host.CachedReplayBuffer):
     """:class:`rlfast.data.CachedReplayBuffer` for Tianshou."""
 
 

@@ -95,6 +95,13 @@ class _TrustingUnpickler(pickle.Unpickler):
         return self._classes.get((module, name)) or super().find_class(module, name)
 
 
+_NEVER_NEEDED = (
+    *(pickle.NEWOBJ_EX, pickle.INST, pickle.OBJ, pickle.EXT1, pickle.EXT2, pickle.EXT4),
+    *(pickle.PERSID, pickle.BINPERSID, pickle.NEXT_BUFFER),
+)
+"""Instructions of pickles that plain data do not have."""
+
+
 class _PlainUnpickler(_PythonUnpickler):
     stack: list[Any]
     append: Callable[[Any], None]
@@ -154,15 +161,7 @@ class _PlainUnpickler(_PythonUnpickler):
         pickle.NEWOBJ[0]: _load_call,
         pickle.BUILD[0]: _load_build,
         pickle.BYTEARRAY8[0]: _load_bytearray,
-        pickle.NEWOBJ_EX[0]: _refuse,
-        pickle.INST[0]: _refuse,
-        pickle.OBJ[0]: _refuse,
-        pickle.EXT1[0]: _refuse,
-        pickle.EXT2[0]: _refuse,
-        pickle.EXT4[0]: _refuse,
-        pickle.PERSID[0]: _refuse,
-        pickle.BINPERSID[0]: _refuse,
-        pickle.NEXT_BUFFER[0]: _refuse,
+        **dict.fromkeys((operation[0] for operation in _NEVER_NEEDED), _refuse),
     }
 
 

@@ -16,7 +16,7 @@ from rlfast.interop.torchrl._sampler import PrioritizedSampler
 from rlfast.interop.torchrl._storage import Storage
 
 
-class TensorDictReplayBuffer(Host):  # type: ignore[misc]
+class TensorDictReplayBuffer(Host):
     """TorchRL's ``TensorDictReplayBuffer`` on :class:`Storage`, with uniform or prioritized sampling.
 
     Collectors, losses, trainers and transforms of TorchRL work with it.

@@ -92,7 +92,7 @@ def _values(value: object) -> NDArray[np.float64]:
     return array.astype(np.float64, copy=False)
 
 
-class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
+class PrioritizedSampler(host.PrioritizedSampler):
     r"""TorchRL's ``PrioritizedSampler`` on rlfast's sum tree of doubles.
 
     Row :math:`i` is drawn with probability :math:`p_i / \sum_k p_k`, where

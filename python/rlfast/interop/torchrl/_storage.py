@@ -134,7 +134,7 @@ def _merge(group: dict[str, Any], more: dict[str, Any]) -> None:
             group[key] = value
 
 
-class Storage(host.LazyStackStorage):  # type: ignore[misc]
+class Storage(host.LazyStackStorage):
     """A storage of TensorDicts in rlfast's engine, for round-robin writers (TorchRL's default).
 
     The entries that a TensorDict has both at its root and under ``"next"``, except rewards and flags, are the
