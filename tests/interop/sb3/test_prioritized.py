@@ -112,6 +112,25 @@ def test_bad_arguments():
         numbered(4, 0).sample(1)
 
 
+def test_priorities_that_are_never_updated_are_warned_of():
+    buffer = numbered(8, 8)
+    for _ in range(99):
+        buffer.sample(4)
+    rows = np.arange(4)
+    buffer.update_priorities(rows, np.ones(4))
+    for _ in range(99):
+        buffer.sample(4)
+    with pytest.warns(UserWarning, match=r"^100 samples were drawn without update_priorities\(\)"):
+        buffer.sample(4)
+    buffer.sample(4)
+
+
+def test_the_hosts_dqn_is_warned_of_priorities_that_it_does_not_update():
+    options = SMALL | {"replay_buffer_class": sb3.PrioritizedReplayBuffer, "train_freq": 1}
+    with pytest.warns(UserWarning, match="take PrioritizedDQN, or ReplayBuffer for uniform sampling"):
+        DQN("MlpPolicy", "CartPole-v1", **options).learn(130)
+
+
 # -- learning ----------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,10 @@ from rlfast.interop._columns import Columns, Index
 from rlfast.interop.sb3.nstep import NStepReplayBuffer
 from rlfast.interop.sb3.replay import ReplayBuffer
 from rlfast.utils.runtime.seeding import draw_seed
+from rlfast.utils.warning import warn_user
+
+_FORGOTTEN = 100
+"""Samples in a row without new priorities, after which the user is warned."""
 
 
 class PrioritizedReplayBufferSamples(NamedTuple):
@@ -44,6 +48,8 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
     :param gamma: the discount factor, which should equal that of the algorithm; used if ``n_steps`` is above 1.
     :raises ValueError: ``alpha`` is not above 0, ``beta`` is below 0, or ``n_steps`` is below 1.
     """
+
+    _samples_without_update = 0
 
     def __init__(
         self,
@@ -90,6 +96,12 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
         """
         if not self.size():
             raise ValueError("there is nothing to sample: no transition has been added yet")
+        self._samples_without_update += 1
+        if self._samples_without_update == _FORGOTTEN:
+            warn_user(
+                f"{_FORGOTTEN} samples were drawn without update_priorities(), which the host's own algorithms never "
+                "call, so all rows have one priority: take PrioritizedDQN, or ReplayBuffer for uniform sampling"
+            )
         engine = self._columns.engine
         rows = engine.draw(batch_size)
         weights = engine.weights(rows, normalize=True).astype(np.float32)[:, None]
@@ -106,6 +118,7 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
         :param td_errors: :math:`\delta`, an array or tensor with one for each row.
         :raises ValueError: an error is NaN or infinite, or there are not as many as rows; nothing is changed then.
         """
+        self._samples_without_update = 0
         errors = td_errors.detach().cpu().numpy() if isinstance(td_errors, th.Tensor) else np.asarray(td_errors)
         self._columns.engine.update_priority(indices, np.abs(errors.astype(np.float64)).reshape(-1))
 
