@@ -1,6 +1,7 @@
 import contextlib
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlfast.data import Batch
+from rlfast.data import Batch, ReplayBuffer
 from rlfast.data.formats.hdf5 import from_hdf5, require_h5py, to_hdf5
 from rlfast.data.formats.safe_pickle import dumps, loads
 
@@ -302,3 +303,12 @@ def test_texts_of_different_lengths_load(tmp_path):
         assert from_hdf5(file["name"]).tolist() == [b"a", b"bcd"]
         with pytest.raises(ValueError, match="which are no numbers"):
             from_hdf5(file["reference"])
+
+
+def test_a_file_of_another_kind_is_named(tmp_path):
+    path = tmp_path / "junk.hdf5"
+    path.write_bytes(b"junk" * 100)
+    with pytest.raises(
+        OSError, match=rf"^{re.escape(str(path))} cannot be read as an HDF5 file: .*signature not found"
+    ):
+        ReplayBuffer.load_hdf5(path)

@@ -168,6 +168,16 @@ def test_wrong_answer_names_env_and_restarts(kind, mode, answer, message):
     envs.close()
 
 
+def test_rewards_of_different_shapes_are_named():
+    envs = DummyVectorEnv([lambda: Wrong(RIGHT), lambda: Wrong((RIGHT[0], np.ones(2), *RIGHT[2:]))])
+    envs.reset()
+    envs.step([0, 1])
+    with pytest.raises(ValueError, match="inhomogeneous") as failed:
+        envs.step([0, 1])
+    assert failed.value.__notes__ == ["rewards of all environments must be of one shape, got [(), (2,)]"]
+    envs.close()
+
+
 @pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv, ShmemVectorEnv])
 def test_an_iterator_gives_environments_once(kind):
     makers = (Scripted for _ in range(2))

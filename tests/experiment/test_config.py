@@ -71,6 +71,13 @@ def test_old_names_are_understood():
     assert pickle.loads(pickle.dumps(config)) == copy.deepcopy(config) == config
 
 
+def test_misspelt_settings_are_guessed():
+    with pytest.raises(TypeError, match=r"^there is no setting 'learnin_rate'; did you mean learning_rate\?$"):
+        replace(ALGORITHMS["dqn"].config(), learnin_rate=1.0)
+    with pytest.raises(TypeError, match=r"^there is no setting 'xyzzy'$"):
+        ALGORITHMS["dqn"].config(xyzzy=1.0)
+
+
 def test_setting_of_a_policy_is_declared_once():
     class Config(OffPolicyConfig):
         estimation_step: int = 1

@@ -104,6 +104,23 @@ def test_wrong_call_raises_type_error():
         steps(1, third=2)
 
 
+def test_a_misspelt_argument_is_named_with_the_class_that_was_called():
+    class Base:
+        @validate_arguments
+        def __init__(self, *, model: str, discount_factor: UnitFloat = 0.9) -> None:
+            """Does nothing."""
+
+    class Derived(Base):
+        pass
+
+    with pytest.raises(TypeError, match=r"^Derived\(\) got .* 'discount'; did you mean discount_factor\?$"):
+        Derived(model="x", discount=0.5)
+    with pytest.raises(TypeError, match=r"^Derived\(\) got an unexpected keyword argument 'far_from_all'$"):
+        Derived(model="x", far_from_all=0.5)
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'model'"):
+        Derived()
+
+
 def test_annotations_that_are_texts_are_noticed():
     scope = {}
     exec("from __future__ import annotations\ndef late(x: 'PositiveInt'): ...", scope)

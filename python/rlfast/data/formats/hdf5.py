@@ -55,7 +55,10 @@ def open_hdf5(path: str | os.PathLike[str], **options: Any) -> Any:
     h5py = require_h5py()
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise ValueError(f"{os.fspath(path)} is a folder, a pipe or a device: an HDF5 file is needed")
-    return h5py.File(path, "r", **options)
+    try:
+        return h5py.File(path, "r", **options)
+    except OSError as error:
+        raise type(error)(f"{os.fspath(path)} cannot be read as an HDF5 file: {error}") from error
 
 
 def create_hdf5(path: Path) -> Any:

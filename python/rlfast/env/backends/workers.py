@@ -181,6 +181,8 @@ class Workers(Backend):
             unusable = [i for i in ids if not _usable(answers[i])]
             if unusable:
                 with_env_id(error, unusable[0], f"step(), which gave {answers[unusable[0]]!r:.500}")
+            if len(shapes := sorted({np.shape(answers[i][1]) for i in ids})) > 1:
+                error.add_note(f"rewards of all environments must be of one shape, got {shapes}")
             self.lost = ids
             raise
         finally:

@@ -178,9 +178,8 @@ class _Checked(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs)
             space = deepcopy(self.env.action_space)
             space.seed(0)
             action = _random_action(space, self._obs)
-        answer = deepcopy(self.env.step(action))
-        self._obs = answer[0]
-        return answer
+        self._obs, *others = deepcopy(self.env.step(action))
+        return (self._obs, *others)
 
 
 def _run_gymnasium(env: gym.Env[Any, Any], report: EnvReport) -> None:

@@ -37,6 +37,7 @@ from rlfast.utils.arguments.validation import (
     PositiveFloat,
     PositiveInt,
     UnitFloat,
+    did_you_mean,
     validate,
 )
 
@@ -148,7 +149,10 @@ def _understand_old_names(kind: Any) -> None:
 
     @wraps(init)
     def by_any_name(self: object, **given: object) -> None:
-        init(self, **renamed(type(self), given))
+        values, names = renamed(type(self), given), [one.name for one in fields(type(self))]  # type: ignore[arg-type]
+        if unknown := [name for name in values if name not in names]:
+            raise TypeError(f"there is no setting {unknown[0]!r}{did_you_mean(unknown, names)}")
+        init(self, **values)
 
     kind.__init__ = by_any_name
 

@@ -5,7 +5,8 @@ import __future__
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
@@ -130,6 +131,20 @@ def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...], none: str) -> 
             raise ArgumentError(f"{name} must {words}{none}, got {value}")
 
 
+def did_you_mean(given: Iterable[str], known: Iterable[str]) -> str:
+    """Return the end of an error about arguments, with the name that was meant; "" without a guess.
+
+    :param given: the names that were given.
+    :param known: the names that exist.
+
+    >>> did_you_mean(["discount"], ["model", "discount_factor"])
+    '; did you mean discount_factor?'
+    """
+    names = [*known]
+    unknown = next((name for name in given if name not in names), "")
+    return "".join(f"; did you mean {one}?" for one in get_close_matches(unknown, names, 1))
+
+
 def validate_arguments(function: F) -> F:
     """Decorate a function so that arguments whose annotations have bounds are checked; see :func:`validate`.
 
@@ -156,7 +171,10 @@ def validate_arguments(function: F) -> F:
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             given = signature.bind(*args, **kwargs)
-        except TypeError:
+        except TypeError as error:
+            if "unexpected keyword" in str(error):
+                name = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
+                raise TypeError(f"{name}() {error}{did_you_mean(kwargs, signature.parameters)}") from None
             return function(*args, **kwargs)  # this raises an error that names the function
         for name, hint in hints.items():
             if name in given.arguments:
