@@ -87,8 +87,7 @@ def returns_of(source: Source) -> tuple[Any, Any]:
     for part in source.flags():
         rew = np.asarray(part["rew"], np.float64).reshape(len(part["rew"]), -1).sum(axis=1)
         if len(bad := np.flatnonzero(~np.isfinite(rew))):
-            where = f"the reward of transition {seen + bad[0]:,}, counted from 0,"
-            raise ValueError(f"{where} is {rew[bad[0]]}: correct it, or leave out its episode")
+            raise ValueError(f"reward {seen + bad[0]:,}, from 0, is {rew[bad[0]]}: correct it, or drop its episode")
         seen += len(rew)
         sums = np.append(0.0, np.cumsum(rew))
         ends = np.flatnonzero(part["terminated"] | part["truncated"]) + 1

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from rlfast.policy import BasePolicy
 
 
-_EPISODES = 4
-"""Each environment has time for so many episodes of the greatest length: the last one of each is cut."""
-
-
 def gather(
     run_dir: str | os.PathLike[str],
     steps: int,
@@ -74,7 +70,7 @@ def gather(
     root = agent.config.seed if seed is None else seed
     config = replace(agent.config, seed=stream_seed(root, "gather"))
     if limit := getattr(find_spec(config.env), "max_episode_steps", None):
-        config = replace(config, eval_envs=min(config.eval_envs, max(1, steps // (_EPISODES * limit))))
+        config = replace(config, eval_envs=min(config.eval_envs, max(1, steps // (4 * limit))))
     return _play(taking_raw_observations(agent), config, steps, out, eps, noise)
 
 

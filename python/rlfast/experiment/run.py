@@ -37,12 +37,12 @@ from rlfast.experiment.run_dir import (
     only_process,
     read_beyond,
     read_config,
-    replace_file,
     write_config,
 )
 from rlfast.experiment.training import CheckpointSaver, make_loggers, make_trainer, train_to_end
 from rlfast.utils.logger import CSVLogger
 from rlfast.utils.runtime.extras import how_to_install
+from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

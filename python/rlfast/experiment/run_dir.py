@@ -20,6 +20,7 @@ from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.config import OfflineConfig
 from rlfast.utils.runtime.cores import processor
+from rlfast.utils.runtime.files import replace_file
 
 fcntl: ModuleType | None
 try:
@@ -221,23 +222,6 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Seque
         "processor": processor(),
     }
     replace_file(run_dir / "config.json", (json.dumps(content, indent=2) + "\n").encode())
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replaces a file. A symbolic link in its place is replaced, too, and its target is unchanged.
-
-    :param path: the file.
-    :param content: the new contents.
-    """
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    try:
-        with fresh.open("xb") as file:
-            file.write(content)
-        fresh.replace(path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
 
 
 def check_files(run_dir: Path) -> None:

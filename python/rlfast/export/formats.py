@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlfast.export.program import Program
+from rlfast.utils.runtime.files import replace_file
 
 
 class Format(NamedTuple):
@@ -41,13 +42,7 @@ def save(program: Program, path: str | os.PathLike[str], to: str = "rlfast") -> 
     if to not in FORMATS:
         raise ValueError(f"there is no format {to!r}: choose from {', '.join(FORMATS)}")
     path = Path(path)
-    contents: bytes = _module(to).written(program, **({"name": path.stem} if to == "c" else {}))
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        fresh.write_bytes(contents)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    replace_file(path, _module(to).written(program, **({"name": path.stem} if to == "c" else {})))
     return path
 
 

@@ -15,9 +15,9 @@ from safetensors import torch as tensors_file
 
 from rlfast.data.plain_data import WRONG_DATA, pack, summary, unpack
 from rlfast.experiment.checkpoint import load_policy
-from rlfast.experiment.run_dir import replace_file
 from rlfast.highlevel.world import World
 from rlfast.policy import BasePolicy
+from rlfast.utils.runtime.files import replace_file
 
 log = logging.getLogger(__name__)
 

@@ -290,7 +290,7 @@ def test_a_reward_that_is_not_finite_is_named(bad, tmp_path, capsys):
         buffer.add(Batch(obs=i, act=0, rew=bad if i == 7 else 1.0, terminated=i == 4, truncated=False, obs_next=i + 1))
     buffer.save(tmp_path / "data")
     assert main(["info", str(tmp_path / "data")]) == 2
-    message = f"rlfast: the reward of transition 7, counted from 0, is {bad}: correct it, or leave out its episode\n"
+    message = f"rlfast: reward 7, from 0, is {bad}: correct it, or drop its episode\n"
     assert capsys.readouterr().err == message
 
 

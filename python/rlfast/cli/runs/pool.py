@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING
 
 from rlfast.cli.main import guarded
 from rlfast.cli.runs.reporting import report
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
 
 _CHILD = "import sys; from rlfast.cli.runs.pool import child; sys.exit(child(*sys.argv[1:]))"
-_WAIT_FOR_ANOTHER: Final = 60.0
-"""Seconds that a resumed run waits for another process that trains in its folder."""
 
 
 @dataclass(kw_only=True)
@@ -136,8 +134,8 @@ def _stop_with_parent() -> None:
 
 
 def _wait_for_another(folder: Path) -> None:
-    """Waits while another process trains in a folder, such as that of a pool that was killed a moment ago."""
-    until = time.monotonic() + _WAIT_FOR_ANOTHER
+    """Waits, at most a minute, while another process trains in a folder, such as one whose pool was just killed."""
+    until = time.monotonic() + 60
     while is_training(folder) and time.monotonic() < until:
         time.sleep(0.1)
 

@@ -12,9 +12,10 @@ from rlfast.cli.runs.pool import PooledRun, tests
 from rlfast.experiment.algorithms import find
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.config.search import OneOf, Range, Search, range_of
-from rlfast.experiment.run_dir import described_by, read_config, replace_file
+from rlfast.experiment.run_dir import described_by, read_config
 from rlfast.utils.arguments.validation import PositiveInt, validate
 from rlfast.utils.runtime.extras import needed_by
+from rlfast.utils.runtime.files import replace_file
 
 with needed_by("rlfast tune"):
     import optuna

@@ -13,9 +13,10 @@ from rlfast.env.specs import is_atari, simulator_of
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.config import DataConfig, flag
 from rlfast.experiment.config.presets import ALE
-from rlfast.experiment.run_dir import described_by, replace_file
+from rlfast.experiment.run_dir import described_by
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, validate
 from rlfast.utils.runtime.extras import how_to_install
+from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

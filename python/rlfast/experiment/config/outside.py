@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlfast.utils.runtime.files import replace_file
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
@@ -60,10 +62,8 @@ def remember(config: RunConfig) -> None:
         content = {"settings": lead.settings, "modules": {name: _file_of(name) for name in lead.modules}}
         with suppress(OSError):  # without the record, the user is asked
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fresh = path.with_suffix(f".{os.getpid()}")
-            fresh.write_text(json.dumps(content, indent=2) + "\n")
-            fresh.chmod(0o600)
-            fresh.replace(path)
+            replace_file(path, (json.dumps(content, indent=2) + "\n").encode())
+            path.chmod(0o600)
 
 
 def check_outside(run_dir: Path, config: RunConfig, *, allow: bool, asked: Collection[str] = ()) -> None:

@@ -17,8 +17,9 @@ from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.evaluation.curves import read_curves
 from rlfast.experiment.algorithms import algorithm_of, find
 from rlfast.experiment.config import OfflineConfig, RunConfig, RunWarning, flag
-from rlfast.experiment.run_dir import has_ended, read_beyond, read_config, read_versions, replace_file, run_name
+from rlfast.experiment.run_dir import has_ended, read_beyond, read_config, read_versions, run_name
 from rlfast.utils.logger import CSVLogger
+from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ import numpy as np
 from rlfast.evaluation.curves import read_curves
 from rlfast.evaluation.intervals import Curve, aggregate, performance_profile
 from rlfast.experiment.report.curves import grouped, labels_of, read_run
-from rlfast.experiment.run_dir import replace_file
+from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
     import os

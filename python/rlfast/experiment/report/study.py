@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlfast.experiment.run_dir import replace_file
+from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

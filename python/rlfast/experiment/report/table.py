@@ -10,8 +10,8 @@ import numpy as np
 from rlfast.evaluation.intervals import intervals
 from rlfast.experiment.report.curves import command_of, grouped, labels_of
 from rlfast.experiment.report.plot import draw_panels, draw_profiles
-from rlfast.experiment.run_dir import replace_file
 from rlfast.utils.progress_bar import duration
+from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,8 @@ from rlfast.experiment import evaluate
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import copy_policy, read_counters
 from rlfast.experiment.config.outside import IN_MEMORY
-from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config, replace_file
+from rlfast.experiment.run_dir import BEST, CHECKPOINT, read_beyond, read_config
+from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from rlfast.data.stats import CollectStats

@@ -24,7 +24,6 @@ from rlfast.experiment.build import Parts, build
 from rlfast.experiment.declaration import PICKLE, Declaration
 from rlfast.experiment.environments import env_seed, seed_envs
 from rlfast.experiment.run import ConfigError, train
-from rlfast.experiment.run_dir import replace_file
 from rlfast.highlevel.agent import AgentFactory
 from rlfast.highlevel.config import SamplingConfig
 from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, Environments, EnvMode, environments_of
@@ -35,6 +34,7 @@ from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
 from rlfast.highlevel.world import World
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.logging import FileLoggerContext, datetime_tag, getLogger
+from rlfast.utils.runtime.files import replace_file
 from rlfast.utils.string import ToStringMixin
 
 log = getLogger(__name__)

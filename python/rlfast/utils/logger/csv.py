@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlfast.utils.logger.base import CheckpointLogger, LogValue, LogWarning
+from rlfast.utils.runtime.files import replace_file
 
 _SAVE = "save"
 
@@ -227,9 +228,7 @@ class JSONLLogger(_RowLogger):
 
     def _keep(self, number: int) -> None:
         rows = self.rows()[:number]
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        temporary.replace(self.path)
+        replace_file(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 def _drop_unfinished_line(path: Path) -> None:
