@@ -11,7 +11,7 @@ from torch import nn
 from algorithms import kind_of, make_policy, rows
 from continuous import LOG_PROB, OBS, Given, GivenNormal, Line, transitions
 from policy.given import forwarding
-from rlfast.data import Batch
+from rlfast.data import Batch, ReplayBuffer
 from rlfast.policy.replay import Sample
 
 ONE = Box(-1.0, 1.0, (1,))
@@ -254,6 +254,35 @@ def test_discrete_bcq_acts_and_bootstraps_by_likely_actions():
 def test_discrete_bcq_refuses_ones(name):
     with pytest.raises(ValueError, match=f"{name} 1.0"):
         make_policy("discrete-bcq", **{name: 1.0})
+
+
+def with_masks():
+    """Transitions whose observations call one or two of three actions illegal."""
+    rng, buffer = np.random.default_rng(0), ReplayBuffer(40)
+    for t in range(40):
+        act = int(rng.integers(3))
+        mask = np.arange(3) != (act + 1 + t % 2) % 3
+        mask[(act + 2) % 3] &= t % 3 > 0
+        obs = {"obs": rng.normal(size=4).astype(np.float32), "mask": mask}
+        buffer.add(Batch(obs=obs, act=act, rew=1.0, terminated=t % 10 == 9, truncated=False, obs_next=obs))
+    return buffer
+
+
+@pytest.mark.parametrize("name", ["discrete-bcq", "discrete-cql", "discrete-crr"])
+def test_illegal_actions_have_no_part_in_losses(name):
+    policy, buffer = make_policy(name, lr=0.0), with_masks()
+    batch = buffer[:]
+    obs, act, mask = torch.as_tensor(batch.obs.obs), torch.as_tensor(batch.act), torch.as_tensor(batch.obs.mask)
+    with torch.no_grad():
+        numbers = {
+            "discrete-bcq": lambda: policy.imitator(obs)[0],
+            "discrete-cql": lambda: policy.model(obs)[0].mean(dim=2),
+            "discrete-crr": lambda: policy.critic(obs),
+        }[name]()
+    odds = (numbers.exp() * mask).sum(dim=1) / numbers.exp().gather(1, act[:, None]).squeeze(1)
+    stats = policy.update(0, buffer)
+    loss = stats.i_loss if name == "discrete-bcq" else stats.cql_loss
+    assert loss == pytest.approx(odds.log().mean().item(), rel=1e-5)
 
 
 def test_discrete_crr_takes_no_gradient_through_its_weights():

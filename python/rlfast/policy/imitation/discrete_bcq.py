@@ -6,11 +6,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.data.types import ImitationBatchProtocol, ObsBatchProtocol
 from rlfast.functional.losses import huber_loss, td_error
 from rlfast.functional.offline import likely_actions
-from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.action_masks import action_mask, legal_logits, legal_values
 from rlfast.policy.components.batches import info_of
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.shortcuts import instead_of_forward
@@ -119,7 +119,7 @@ class DiscreteBCQPolicy(QLearner):
         logits_BA = network_output(self.imitator, batch.obs, batch.info, state)[0]
         act = self._best_likely(q_BA, logits_BA, batch.obs)
         fields = {"act": act, "q_value": q_BA, "imitation_logits": logits_BA}
-        return cast(ImitationBatchProtocol, wrap(fields | {"state": None if hidden is None else parse(hidden)}))
+        return cast(ImitationBatchProtocol, wrap(fields | {"state": hidden}))
 
     def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: object) -> torch.Tensor:
         """Return the actions with the greatest values among those that are likely in the data (equation 17)."""
@@ -157,7 +157,8 @@ class DiscreteBCQPolicy(QLearner):
             self.sync_weight()
         q_BA, logits_BA = self.outputs(sample.obs, sample.state, sample.batch)
         error_B = td_error(q_BA, sample.act, sample.returns)
-        q_loss, i_loss = huber_loss(error_B, sample.weight), functional.cross_entropy(logits_BA, sample.act)
+        legal_BA = legal_logits(logits_BA, action_mask(sample.obs))
+        q_loss, i_loss = huber_loss(error_B, sample.weight), functional.cross_entropy(legal_BA, sample.act)
         reg_loss = logits_BA.square().mean()
         loss = q_loss + i_loss + self._weight_reg * reg_loss
         descend(loss, self.optim)

@@ -5,6 +5,7 @@ import torch
 
 from rlfast.functional.losses import quantile_huber
 from rlfast.functional.offline import conservative_gap
+from rlfast.policy.components.action_masks import action_mask, legal_logits
 from rlfast.policy.modelfree.qrdqn import QRDQNOptions, QRDQNPolicy, QRDQNTrainingStats
 from rlfast.policy.q_learner import output_of_actions
 from rlfast.policy.replay import Losses, Sample
@@ -64,7 +65,8 @@ class DiscreteCQLPolicy(QRDQNPolicy):
         loss_B, error_B = quantile_huber(quantile_BN, sample.returns, self.tau_hat.flatten())
         qr_loss = (sample.weight * loss_B).mean()
         q_BA = self.compute_q_value(quantile_BAN, None)
-        cql_loss = conservative_gap(q_BA, output_of_actions(q_BA, sample.act))  # equation 4
+        legal_BA = legal_logits(q_BA, action_mask(sample.obs))
+        cql_loss = conservative_gap(legal_BA, output_of_actions(q_BA, sample.act))  # equation 4
         loss = qr_loss + self.min_q_weight * cql_loss
         descend(loss, self.optim)
         return {"loss": loss.detach(), "qr_loss": qr_loss.detach(), "cql_loss": cql_loss.detach()}, error_B

@@ -138,7 +138,7 @@ class DiscreteCRRPolicy(CategoricalLearner):
             mode, bound = self._policy_improvement_mode, self._ratio_upper_bound
             regressed_B = regression_weight(advantage_B, mode, beta=self._beta, largest=bound)
         actor_loss = policy_gradient_loss(dist.log_prob(sample.act), regressed_B)  # equation 2
-        cql_loss = conservative_gap(q_BA, q_B)
+        cql_loss = conservative_gap(legal_logits(q_BA, action_mask(sample.obs)), q_B)
         loss = actor_loss + critic_loss + self._min_q_weight * cql_loss
         descend(loss, self.optim)
         if sample.is_due:
