@@ -60,6 +60,17 @@ def test_any_space(space):
     assert result.state == "kept"
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_a_box_is_drawn_whole(dtype):
+    space = Box(5, 9, (2,), dtype)
+    policy = RandomPolicy(action_space=space)
+    policy.seed(0)
+    drawn = policy.map_action(policy(observations(2_000)).act)
+    assert drawn.min() == pytest.approx(5, abs=0.01)
+    assert drawn.max() == pytest.approx(9, abs=0.01)
+    assert drawn.mean() == pytest.approx(7, abs=0.1)
+
+
 def test_a_seed_from_the_policys_stream_decides_what_the_space_gives():
     policy, space = RandomPolicy(action_space=MultiBinary(8)), MultiBinary(8)
     policy.seed(3)

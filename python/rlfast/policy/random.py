@@ -1,6 +1,6 @@
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -25,12 +25,18 @@ class RandomPolicy(BasePolicy):
     """A policy that chooses actions uniformly, among the legal ones if observations have ``obs.mask``, bool ``[B,
     actions]`` with True for legal actions.
 
+    :param action_bound_method: as for :class:`BasePolicy`. Default: None, as all actions of the space are drawn.
+    :param options: of :class:`BasePolicy`.
+
     >>> policy = RandomPolicy(action_space=Discrete(3))
     >>> policy(Batch(obs=Batch(obs=np.zeros((2, 4)), mask=np.array([[False, True, False]] * 2)), info={})).act.tolist()
     [1, 1]
     """
 
     counts_from_zero = True
+
+    def __init__(self, *, action_bound_method: Literal["clip", "tanh"] | None = None, **options: Any) -> None:
+        super().__init__(action_bound_method=action_bound_method, **options)
 
     def forward(self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any) -> ActBatchProtocol:
         mask, sizes, size = action_mask(batch.obs), sizes_of(self.action_space), len(batch.obs)
