@@ -210,15 +210,18 @@ def dqn_of(seed: int) -> DQNPolicy:
     return DQNPolicy(model=Net(4, 3, [16]), optim=None, action_space=SPACE)
 
 
+CALLS = []
+
+
 class Sines(nn.Module):
     """A network with an operation that the engine does not have, unless ``plain`` is set."""
 
     def __init__(self):
         super().__init__()
-        self.layer, self.plain, self.calls = nn.Linear(4, 3), False, 0
+        self.layer, self.plain = nn.Linear(4, 3), False
 
     def forward(self, obs, state=None, info=None):
-        self.calls += 1
+        CALLS.append(self)
         return self.layer(torch.as_tensor(obs) if self.plain else torch.as_tensor(obs).sin()), state
 
 
@@ -230,14 +233,109 @@ def refused(make=lambda: DQNPolicy(model=Sines(), optim=None, action_space=SPACE
     return policy
 
 
+class Remembering(nn.Module):
+    """A network that keeps what it sees, in one of several ways."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.layer, self.way, self.seen, self.count = nn.Linear(4, 3), way, [], 0
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("variance", torch.ones(4))
+
+    def forward(self, obs, state=None, info=None):
+        obs = torch.as_tensor(obs, dtype=torch.float32)
+        if self.way == "buffer":
+            self.mean = self.mean * 0.5 + obs.mean(dim=0)
+        elif self.way == "number":
+            self.count += 1
+        elif self.way == "list":
+            self.seen.append(obs)
+        elif self.way == "new attribute":
+            self.last = obs
+        elif self.way == "statistics":
+            torch.nn.functional.batch_norm(obs, self.mean, self.variance, training=True)
+        return self.layer(obs), state
+
+    def kept(self):
+        return self.mean.tolist(), self.variance.tolist(), len(self.seen), self.count, hasattr(self, "last")
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("buffer", "the network changes its buffers, which acting in Rust would not"),
+        ("number", "the network changes its count"),
+        ("list", "the network changes its seen"),
+        ("new attribute", "the network changes its last"),
+        ("statistics", "a BatchNorm is in training mode"),
+    ],
+)
+def test_looking_at_a_network_leaves_no_trace(way, reason):
+    network = Remembering(way)
+    policy, before = DQNPolicy(model=network, optim=None, action_space=SPACE), network.kept()
+    for _ in range(3):
+        with pytest.raises(NotNativeError, match=reason):
+            policy.native_chooser((4,))
+    assert network.kept() == before
+    policy(Batch(obs=observations(2), info={}))
+    with pytest.raises(NotNativeError, match=reason):
+        policy.native_chooser((4,))
+    assert Remembering("none").kept() == before
+
+
+@pytest.mark.parametrize("by", ["array", "tensor"])
+def test_networks_that_treat_arrays_in_another_way_act_by_torch(by):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, obs, state=None, info=None):
+            if isinstance(obs, np.ndarray) if by == "array" else not isinstance(obs, torch.Tensor):
+                obs = torch.as_tensor(obs) / 255
+            return self.layer(obs), state
+
+    policy = DQNPolicy(model=Scaled(), optim=None, action_space=SPACE)
+    with pytest.raises(NotNativeError, match="or on whether it gets arrays"):
+        policy.native_chooser((4,))
+
+
+def test_networks_that_take_tensors_alone_act_in_rust():
+    class Tensors(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, obs, state=None):
+            return self.layer(obs.float()), state
+
+    assert DQNPolicy(model=Tensors(), optim=None, action_space=SPACE).native_chooser((4,))
+
+
+@pytest.mark.parametrize("read", [lambda info: info["x"], bool, len, list, lambda info: info.get("x"), lambda i: i.x])
+def test_networks_that_read_infos_act_by_torch(read):
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, obs, state=None, info=None):
+            read(info)
+            return self.layer(torch.as_tensor(obs)), state
+
+    policy = DQNPolicy(model=Reader(), optim=None, action_space=SPACE)
+    with pytest.raises(NotNativeError, match=r"^the network reads info$"):
+        policy.native_chooser((4,))
+
+
 def test_a_refusal_is_kept():
     policy = refused()
-    calls = policy.model.calls
+    calls = len(CALLS)
     policy(Batch(obs=observations(2), info={}))
     for _ in range(3):
         with pytest.raises(NotNativeError, match="sin"):
             policy.native_chooser((4,))
-    assert policy.model.calls == calls + 1
+    assert len(CALLS) == calls + 1
 
 
 @pytest.mark.parametrize(

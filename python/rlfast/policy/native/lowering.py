@@ -25,7 +25,7 @@ from rlfast.policy.native.operations import OPERATIONS
 from rlfast.policy.native.tracing import Example, called, trace
 from rlfast.policy.native.values import Node, Program
 from rlfast.utils.runtime.native import NotNativeError
-from rlfast.utils.torch_private.changes import is_compiled
+from rlfast.utils.torch_private.changes import is_compiled, undone
 from rlfast.utils.tree import leaves, map_leaves
 
 _logger = logging.getLogger(__name__)
@@ -90,12 +90,14 @@ class Lowered:
         self.state_form: Form | None = None
         """The form of the hidden state, whose numbers follow those of the observation; None if there is none."""
         (given, *_), self._states = self._examples, []
-        inputs, traced = given.tensors, trace(module, given.obs, None, OPERATIONS)
+        with undone(self.modules):
+            inputs, traced = given.tensors, trace(module, given.obs, None, OPERATIONS)
         if traced.state is not None:
             self.state_form = _form_of_state(traced.state, ROWS)
             self._states = [Example.of(self.state_form, rows, draws) for rows in (ROWS, 1, 2)]
             inputs = [*inputs, *self._states[0].tensors]
-            traced = trace(module, given.obs, self._states[0].obs, OPERATIONS)
+            with undone(self.modules):
+                traced = trace(module, given.obs, self._states[0].obs, OPERATIONS)
         self._program = Program(inputs, tensors_of(self.modules))
         for call in traced.calls:
             try:
@@ -182,8 +184,15 @@ class Lowered:
                 cases.append((np.concatenate([given.flat, zeros], axis=1), given.obs, None))
             else:
                 cases.append((given.flat, given.obs, None))
+            cases.append((cases[-1][0], given.arrays, None))
         for numbers, obs, before in cases:
-            output, after = called(self._module, obs, before)
+            try:
+                with undone(self.modules):
+                    output, after = called(self._module, obs, before)
+            except (TypeError, AttributeError):
+                if any(obs is given.arrays for given in self._examples):  # it takes tensors alone
+                    continue
+                raise
             of_obs = output if isinstance(output, tuple | list) else (output,)
             outputs = [*of_obs[: len(self.outputs)], *leaves_of(after)]
             for wanted, found in zip(outputs, network.forward(numbers, slots), strict=True):
@@ -191,7 +200,7 @@ class Lowered:
                 if not (abs(found - wanted_BN) <= TOLERANCE * abs(wanted_BN).max(initial=1.0)).all():
                     raise NotNativeError(
                         f"{type(self._module).__name__} computes other numbers than the operations that it calls: "
-                        "its forward depends on the batch size, or on what it did before"
+                        "its forward depends on the batch size, on what it did before, or on whether it gets arrays"
                     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -45,7 +46,9 @@ class Example(NamedTuple):
     """Random observations, or hidden states."""
 
     obs: Any
-    """As a network gets them."""
+    """As a network gets them: tensors, or dicts of them."""
+    arrays: Any
+    """The same as arrays, which networks get while environments step in Python."""
     tensors: list[Tensor]
     """Their parts, ``[B, ...]``."""
 
@@ -64,7 +67,7 @@ class Example(NamedTuple):
             for part in form.parts
             for dtype, limits in [_integers(part)]
         ]
-        return cls(form.nested(tensors), tensors)
+        return cls(form.nested(tensors), form.nested([tensor.numpy() for tensor in tensors]), tensors)
 
     @property
     def flat(self) -> NDArray[np.float32]:
@@ -98,21 +101,36 @@ class _Recorder(TorchFunctionMode):
             raise NotNativeError(f"the network calls {path}, which is not among the known operations")
         if name == "embedding" and (args[3] if len(args) > 3 else kwargs.get("max_norm")) is not None:
             raise NotNativeError("the network changes the rows that it looks up (max_norm)")
+        if name == "batch_norm" and (args[5] if len(args) > 5 else kwargs.get("training")):
+            raise NotNativeError("a BatchNorm is in training mode")
         result = func(*args, **kwargs)
         self.calls.append(Call(name, func, args, kwargs, result))
         return result
+
+
+class _Unread(Mapping[str, Any]):
+    """Infos that cannot be read: they would be other ones in an environment."""
+
+    def __getitem__(self, *_: object) -> NoReturn:
+        raise NotNativeError("the network reads info")
+
+    __iter__ = __len__ = __getattr__ = __getitem__
 
 
 def called(module: nn.Module, obs: object, state: object = None) -> tuple[Any, Any]:
     """Return what a network computes, without gradients and warnings.
 
     :param module: the network.
-    :param obs: observations, tensors ``[B, ...]``.
+    :param obs: observations, tensors or arrays ``[B, ...]``.
     :param state: the hidden state before them. Default: none.
+    :raises NotNativeError: it reads ``info``.
     """
+    given: dict[str, Any] = {} if state is None else {"state": state}
+    if "info" in signature(module.forward).parameters:
+        given["info"] = _Unread()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of torch.tensor(obs), which is right for arrays
-        output, after = module(obs) if state is None else module(obs, state=state)
+        output, after = module(obs, **given)
     return output, after
 
 

@@ -5,10 +5,14 @@ hooks is in private dicts. This buys acting in Rust: a decision in a few microse
 ``tests/utils/torch_private/test_changes.py`` falls when PyTorch changes.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from rlfast.utils.runtime.extras import needed_by
+from rlfast.utils.runtime.native import NotNativeError
 
 with needed_by("rlfast.utils.torch_private.changes"):
     import torch
@@ -19,6 +23,7 @@ GRADIENT_MODE = torch._C._set_grad_enabled.__name__  # noqa: SLF001
 """The name of what ``torch.no_grad()`` calls, as modes of torch functions see it."""
 
 _registrations = 0
+_CONTAINERS = (dict, OrderedDict, list)
 
 
 def _count(*_: Any) -> None:
@@ -56,6 +61,43 @@ def is_compiled(module: nn.Module) -> bool:
     False
     """
     return type(module).__module__.startswith("torch._dynamo")
+
+
+@contextmanager
+def undone(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Undo what a call of modules changes in their attributes, and refuse it: acting in Rust would not change them.
+
+    :param modules: the modules.
+    :raises NotNativeError: an attribute has changed, or the contents of a dict or a list.
+    """
+    before = [
+        (
+            vars(one),
+            {name: (value, copy(value) if type(value) in _CONTAINERS else None) for name, value in vars(one).items()},
+        )
+        for one in modules
+    ]
+    changed: list[str] = []
+    try:
+        yield
+    finally:
+        for attributes, known in before:
+            for name in attributes.keys() - known.keys():
+                changed.append(name)
+                del attributes[name]
+            for name, (value, inside) in known.items():
+                if attributes.get(name) is not value or (inside is not None and _ids(value) != _ids(inside)):
+                    changed.append(name)
+                    attributes[name] = value
+                    if inside is not None:
+                        value.clear()
+                        (value.extend if isinstance(value, list) else value.update)(inside)
+    if changed:
+        raise NotNativeError(f"the network changes its {changed[0].lstrip('_')}, which acting in Rust would not")
+
+
+def _ids(inside: object) -> list[int]:
+    return [id(one) for one in (*inside, *(inside.values() if isinstance(inside, dict) else ()))]  # type: ignore[misc]
 
 
 class ModuleVersion:
