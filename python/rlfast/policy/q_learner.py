@@ -11,7 +11,7 @@ from torch import nn
 
 from rlfast._core import explore
 from rlfast.data import Batch, to_torch
-from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.data.forms import Form
 from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TLearningRateScheduler
@@ -189,7 +189,7 @@ class QLearner(ReplayLearner):
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = as_host(q_BA).argmax(axis=1)
-        result: Any = wrap({"logits": logits, "act": act, "state": None if hidden is None else parse(hidden)})
+        result: Any = wrap({"logits": logits, "act": act, "state": hidden})
         if stored := self.stored_of(q_BA):
             result.policy = stored
         return result  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 from rlfast.functional.losses import bootstrapped_return
 from rlfast.policy.base import BasePolicy, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import check_legal
-from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
+from rlfast.policy.components.memory.hidden_state import add_stored_state, as_returned, stored_state
 from rlfast.policy.components.memory.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.policy.components.returns import Index, nstep_sums
 from rlfast.utils.net.common import RunningNorm, device_of
@@ -312,7 +312,8 @@ class ReplayLearner(BasePolicy):
         if self.learns_from_returns:
             rows = flattened(batch, self._device)
             with torch.no_grad():
-                value = self.next_value(rows.obs_next, rows.get("state_next"), *self.draw_next(len(rows.act)))
+                state = as_returned(rows.get("state_next"))
+                value = self.next_value(rows.obs_next, state, *self.draw_next(len(rows.act)))
                 batch.returns = returns_of(rows, value)
         return batch
 
@@ -320,7 +321,7 @@ class ReplayLearner(BasePolicy):
         """Return the value of the observation after each of some rows, ``[B]``. Subclasses may override it."""
         batch = self._sampled
         obs_next = buffer.get(indices, "obs_next") if batch is None or self.n_step > 1 else batch.obs_next
-        state = stored_state(batch, buffer, indices, after=self.state_after)
+        state = as_returned(stored_state(batch, buffer, indices, after=self.state_after))
         return self.next_value(obs_next, state, *self.draw_next(len(indices)))
 
     def learn(self, batch: RolloutBatchProtocol, *args: Any, **kwargs: Any) -> Any:
@@ -347,7 +348,7 @@ class ReplayLearner(BasePolicy):
         fields: dict[str, Any] = {
             "batch": None if graph or isinstance(batch.obs, Sequences) else batch,
             "obs": self.inputs(batch.obs),
-            "state": None if graph else batch.get("state"),
+            "state": None if graph else as_returned(batch.get("state")),
             "act": self.actions(batch.act, device),
             "weight": torch.as_tensor(batch.weight, dtype=torch.float32, device=device) if "weight" in batch else 1.0,
             "is_due": self.is_due(),
@@ -360,7 +361,7 @@ class ReplayLearner(BasePolicy):
                 fields["reward_sum"] = torch.as_tensor(batch.reward_sum, device=device)
                 fields["discount"] = torch.as_tensor(batch.discount, device=device)
                 fields["obs_next"] = self.inputs(batch.obs_next)
-                fields["state_next"] = None if graph else batch.get("state_next")
+                fields["state_next"] = None if graph else as_returned(batch.get("state_next"))
                 fields["draws_next"] = self.draw_next(rows)  # drawn before draw_step, as without a graph
         return Sample(**fields, draws=self.draw_step(rows))
 

@@ -22,7 +22,7 @@ from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, Tra
 from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution
 from rlfast.policy.components.batches import info_of, moved_once
 from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
-from rlfast.policy.components.memory.hidden_state import add_stored_state
+from rlfast.policy.components.memory.hidden_state import add_stored_state, as_returned
 from rlfast.policy.components.minibatches import check_passes, minibatches_of, summaries_of
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.returns import check_indices
@@ -404,7 +404,7 @@ class RolloutLearner(BasePolicy):
 
     def _minibatch(self, rows: Batch, columns: tuple[str, ...]) -> Minibatch:
         fields = {name: rows[name] for name in columns}
-        mask, state = action_mask(rows.obs), rows.get("state")
+        mask, state = action_mask(rows.obs), as_returned(rows.get("state"))
         if self._compiled is not None:
             mask = None if mask is None else to_torch(mask, device=self._device)
             obs = to_torch(inner_obs(rows.obs), device=self._device)

@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from rlfast.data import Batch, to_numpy
-from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.data.forms import Form
 from rlfast.data.random_actions import random_legal, sizes_of
 from rlfast.env.spaces.actions import at_shares, shares_of
@@ -134,7 +134,7 @@ class BranchingDQNPolicy(QLearner):
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
         act = as_host(legal_values(logits, self.legal_choices(batch.obs))).argmax(axis=-1)
-        return wrap({"logits": logits, "act": act, "state": parse(hidden)})
+        return wrap({"logits": logits, "act": act, "state": hidden})
 
     def described(self, shape: tuple[int, ...] | Form) -> Described:
         """Return how this policy computes its actions; see :meth:`BasePolicy.described`."""

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rlfast.data import Batch
-from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.functional.losses import fraction_gradient, quantile_huber
 from rlfast.policy.components.action_masks import action_mask, inner_obs
 from rlfast.policy.components.batches import info_of
@@ -113,7 +113,7 @@ class FQFPolicy(QLearner):
         act = as_host(self.expected_returns(outputs, batch.obs)).argmax(axis=1)
         logits, levels, inner = outputs
         levels = Batch(levels._asdict()) if isinstance(levels, Fractions) else levels
-        return wrap({"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": parse(hidden)})
+        return wrap({"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": hidden})
 
     def expected_returns(self, outputs: Any, obs: object) -> torch.Tensor:
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``.

@@ -188,6 +188,48 @@ def _back(buffer, index, steps):
     return rows
 
 
+class Cell(torch.nn.Module):
+    """A network whose hidden state is a pair, or a list of two."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.cell, self.values, self.kind = torch.nn.LSTMCell(4, 8), torch.nn.Linear(8, 2), kind
+
+    def forward(self, obs, state=None, info=None):
+        assert state is None or isinstance(state, tuple | list)
+        hidden, cell = self.cell(torch.as_tensor(obs), None if state is None else (state[0], state[1]))
+        return self.values(hidden), self.kind((hidden, cell))
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_pairs_are_stored_apart_and_come_back_as_pairs(kind, n_step):
+    torch.manual_seed(0)
+    options = {"action_space": Discrete(2), "target_update_freq": 5, "estimation_step": n_step}
+    policy = DQNPolicy(model=Cell(kind), optim=adam(), **options)
+    buffer = collected(policy)
+    before, after = replayed(policy.model, buffer)
+    batch, indices = buffer.sample(0)
+    for place, index in enumerate(indices):
+        for name, wanted in zip("01", before[index] or torch.zeros(2, 1, 8), strict=True):
+            torch.testing.assert_close(torch.as_tensor(batch.policy.hidden_state[name][place]), wanted[0])
+    batch = policy.process_fn(batch, buffer, indices)
+    reward_sum, discount, last = buffer.nstep(indices, n_step, 0.99)
+    state = tuple(torch.cat([after[i][part] for i in last]) for part in (0, 1))
+    with torch.no_grad():
+        value = policy.model(buffer[last].obs_next, state)[0].max(dim=1).values
+    expected = torch.as_tensor(reward_sum) + torch.as_tensor(discount) * value
+    assert torch.allclose(batch.returns.flatten().double(), expected.double(), atol=1e-5)
+    assert np.isfinite(policy.learn(batch).loss)
+
+
+def test_ppo_learns_from_pairs():
+    torch.manual_seed(0)
+    nets = {"actor": Cell(tuple), "critic": Critic(Net(4, hidden_sizes=[8])), "optim": adam()}
+    policy = PPOPolicy(**nets, dist_fn=Categorical, action_space=Discrete(2), action_scaling=False)
+    assert np.isfinite(policy.update(0, collected(policy), batch_size=16, repeat=2).loss.mean)
+
+
 def test_ppo_sees_while_learning_what_it_saw_while_acting():
     torch.manual_seed(0)
     policy = PPOPolicy(

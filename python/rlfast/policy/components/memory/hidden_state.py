@@ -44,7 +44,7 @@ def stored_state(
     if len(last):
         rows = indices[last]
         with torch.no_grad():
-            own = after(buffer.get(rows, "obs", stack_num=1), _state_of(buffer, rows))
+            own = after(buffer.get(rows, "obs", stack_num=1), as_returned(_state_of(buffer, rows)))
         _put(state, last, to_torch(Batch(storable(own))))
     return state
 
@@ -59,6 +59,18 @@ def add_stored_state(batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices:
     state = stored_state(batch, buffer, indices)
     if state is not None:
         batch.state = state
+
+
+def as_returned(state: object) -> Any:
+    """Return a stored hidden state as the network returned it: a tuple for a tuple or a list, whose parts are stored
+    under the names "0", "1" and so on.
+
+    :param state: the stored state, a ``Batch``, a tensor or None.
+    """
+    if not isinstance(state, Batch):
+        return state
+    parts = {name: as_returned(part) for name, part in state.items()}
+    return tuple(parts.values()) if [*parts] == [str(i) for i in range(len(parts))] else state
 
 
 def _state_of(buffer: ReplayBuffer, rows: Index) -> Any:
