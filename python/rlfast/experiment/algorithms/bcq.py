@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, search, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, presets, search, settings
 from rlfast.utils.arguments.validation import PositiveFloat
 
 if TYPE_CHECKING:
@@ -34,15 +34,7 @@ class Config(OfflineControlConfig):
 
 
 PRESETS: Presets = {
-    "Pendulum-v1": {
-        "max_steps": 10_000,
-        "eval_interval": 10_000,
-        "hidden_sizes": (64, 64),
-        "learning_rate": 5e-4,
-        "gamma": 0.95,
-        "tau": 0.01,
-        "forward_sampled_times": 20,
-    },
+    "Pendulum-v1": presets.PENDULUM_DATA | {"max_steps": 10_000, "eval_interval": 10_000, "forward_sampled_times": 20},
 }
 
 SEARCH: search.Search = search.ranges(

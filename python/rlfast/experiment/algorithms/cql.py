@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, TemperatureConfig, search, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, TemperatureConfig, presets, search, settings
 from rlfast.utils.arguments.validation import NonNegativeFloat
 
 if TYPE_CHECKING:
@@ -45,12 +45,10 @@ class Config(OfflineControlConfig, TemperatureConfig):
 
 PRESETS: Presets = {
     "Pendulum-v1": {
+        **presets.PENDULUM_DATA,
         "max_steps": 10_000,
         "eval_interval": 2_500,
-        "hidden_sizes": (64, 64),
         "learning_rate": 1e-3,
-        "gamma": 0.95,
-        "tau": 0.01,
         "alpha_learning_rate": 1e-3,
         "target_entropy": -4.0,  # the expert's data are narrow, and a wide policy leaves them
         "cql_weight": 20.0,

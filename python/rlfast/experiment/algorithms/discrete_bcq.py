@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineChoiceConfig, Presets, search, settings
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -24,17 +24,7 @@ class Config(OfflineChoiceConfig):
         return networks.policy(model=model, imitator=imitator, optim=networks.optim())
 
 
-PRESETS: Presets = {
-    "CartPole-v1": {
-        "max_steps": 6_000,
-        "eval_interval": 2_000,
-        "hidden_sizes": (64, 64),
-        "learning_rate": 5e-4,
-        "batch_size": 256,
-        "estimation_step": 10,
-        "target_update_freq": 200,
-    },
-}
+PRESETS: Presets = {"CartPole-v1": presets.CARTPOLE_DATA}
 
 SEARCH: search.Search = search.ranges(
     Config,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import OfflineChoiceConfig, Presets, search, settings
+from rlfast.experiment.config import OfflineChoiceConfig, Presets, presets, search, settings
 
 TITLE = "Discrete CQL"
 SUMMARY = "conservative Q-learning of quantiles, from data with discrete actions"
@@ -15,18 +15,7 @@ class Config(OfflineChoiceConfig):
     num_quantiles = 50
 
 
-PRESETS: Presets = {
-    "CartPole-v1": {
-        "max_steps": 6_000,
-        "eval_interval": 2_000,
-        "hidden_sizes": (64, 64),
-        "learning_rate": 5e-4,
-        "batch_size": 256,
-        "estimation_step": 10,
-        "target_update_freq": 200,
-        "min_q_weight": 5.0,
-    },
-}
+PRESETS: Presets = {"CartPole-v1": {**presets.CARTPOLE_DATA, "min_q_weight": 5.0}}
 
 SEARCH: search.Search = search.ranges(
     Config,

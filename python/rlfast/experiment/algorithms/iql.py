@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OfflineControlConfig, Presets, search, settings
+from rlfast.experiment.config import OfflineControlConfig, Presets, presets, search, settings
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -30,15 +30,7 @@ class Config(OfflineControlConfig):
 
 
 PRESETS: Presets = {
-    "Pendulum-v1": {
-        "max_steps": 6_000,
-        "eval_interval": 2_000,
-        "hidden_sizes": (64, 64),
-        "learning_rate": 1e-3,
-        "gamma": 0.95,
-        "tau": 0.01,
-        "temperature": 0.5,
-    },
+    "Pendulum-v1": {**presets.PENDULUM_DATA, "max_steps": 6_000, "learning_rate": 1e-3, "temperature": 0.5},
 }
 
 SEARCH: search.Search = search.ranges(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlfast.experiment.config import NaturalGradientConfig, Presets, search, settings
+from rlfast.experiment.config import NaturalGradientConfig, Presets, presets, search, settings
 
 TITLE = "TRPO"
 SUMMARY = "trust region policy optimization, for discrete and continuous actions"
@@ -14,28 +14,8 @@ class Config(NaturalGradientConfig):
 
 
 PRESETS: Presets = {
-    "CartPole-v1": {
-        "stop_return": 475.0,
-        "eval_interval": 4_096,
-        "collect_steps": 1_024,
-        "batch_size": 1_024,
-        "discount_factor": 0.98,
-        "learning_rate": 3e-3,
-        "optim_critic_iters": 30,
-        "reward_normalization": True,
-    },
-    "Pendulum-v1": {
-        "stop_return": -250.0,
-        "max_steps": 500_000,
-        "eval_interval": 16_384,
-        "discount_factor": 0.9,
-        "learning_rate": 3e-3,
-        "collect_steps": 1_024,
-        "batch_size": 1_024,
-        "max_kl": 0.015,
-        "optim_critic_iters": 30,
-        "reward_normalization": True,
-    },
+    "CartPole-v1": {**presets.CARTPOLE_NATURAL, **presets.NATURAL_CRITIC},
+    "Pendulum-v1": {**presets.PENDULUM_NATURAL, "max_kl": 0.015},
 }
 
 SEARCH: search.Search = search.ranges(

@@ -43,6 +43,29 @@ CARTPOLE_VALUES: dict[str, Any] = {
 """What the presets for CartPole-v1 have in common, of algorithms that learn values of actions."""
 CARTPOLE_QUANTILES = CARTPOLE_VALUES | {"normalize_reward": True}
 """The same for those that learn quantiles: errors of returns near 100 are far above Huber's threshold of 1."""
+CARTPOLE_DATA: dict[str, Any] = {
+    "max_steps": 6_000,
+    "eval_interval": 2_000,
+    "hidden_sizes": (64, 64),
+    "learning_rate": 5e-4,
+    "batch_size": 256,
+    "estimation_step": 10,
+    "target_update_freq": 200,
+}
+"""What the presets for CartPole-v1 have in common, of algorithms that learn values from data."""
+NATURAL: dict[str, Any] = {"collect_steps": 1_024, "batch_size": 1_024}
+"""What the presets of algorithms with natural gradients have in common."""
+NATURAL_CRITIC: dict[str, Any] = {"learning_rate": 3e-3, "optim_critic_iters": 30, "reward_normalization": True}
+"""What most of them have in common for their critics."""
+CARTPOLE_NATURAL = NATURAL | {"stop_return": 475.0, "eval_interval": 4_096, "discount_factor": 0.98}
+"""Those for CartPole-v1."""
+PENDULUM_NATURAL = {
+    **(NATURAL | NATURAL_CRITIC | {"stop_return": -250.0}),
+    "max_steps": 500_000,
+    "eval_interval": 16_384,
+    "discount_factor": 0.9,
+}
+"""Those for Pendulum-v1."""
 CATCH: dict[str, Any] = {
     "stop_return": 0.9,
     "eval_episodes": 100,
@@ -84,6 +107,15 @@ PENDULUM: dict[str, Any] = {
 """What the presets for Pendulum-v1 have in common, of algorithms with a replay buffer."""
 PENDULUM_SOFT = PENDULUM | {"alpha_learning_rate": 2e-3, "alpha": 0.5}
 """The same for algorithms with a temperature."""
+PENDULUM_DATA: dict[str, Any] = {
+    "max_steps": 8_000,
+    "eval_interval": 2_000,
+    "hidden_sizes": (64, 64),
+    "learning_rate": 5e-4,
+    "gamma": 0.95,
+    "tau": 0.01,
+}
+"""What those have in common that learn from data."""
 ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "InvertedDoublePendulum-v5")
 """The tasks of MuJoCo that have presets."""
 MUJOCO: dict[str, Any] = {
