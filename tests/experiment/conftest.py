@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from experiment.small import REPLAY
 from rlfast.experiment import DQNConfig
 
 
@@ -19,23 +20,5 @@ def full_disk(monkeypatch):
 
 @pytest.fixture
 def tiny(run_dir):
-    def make(**changes):
-        config = DQNConfig(
-            run_dir=run_dir,
-            max_steps=200,
-            num_envs=2,
-            eval_episodes=3,
-            eval_envs=2,
-            eval_interval=80,
-            hidden_sizes=(8,),
-            batch_size=8,
-            buffer_size=100,
-            start_steps=20,
-            collect_steps=8,
-            updates_per_step=0.25,
-            target_update_freq=5,
-            progress=False,
-        )
-        return replace(config, **changes)
-
-    return make
+    options = REPLAY | {"eval_episodes": 3, "buffer_size": 100, "target_update_freq": 5}
+    return lambda **changes: replace(DQNConfig(run_dir=run_dir, **options), **changes)

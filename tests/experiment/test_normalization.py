@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from experiment.small import REPLAY, SMALL
 from experiment.test_run import parameter_hash, stopped_after
 from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.build import build
@@ -19,21 +20,8 @@ NORMALIZED = {"normalize_obs": True, "normalize_reward": True}
 
 def ppo(run_dir=None, **changes):
     """PPO on a native environment whose rewards are far from 1."""
-    return ALGORITHMS["ppo"].config(
-        env="Pendulum-v1",
-        run_dir=run_dir,
-        max_steps=600,
-        num_envs=2,
-        eval_episodes=2,
-        eval_envs=2,
-        eval_interval=200,
-        hidden_sizes=(8,),
-        collect_steps=200,
-        batch_size=50,
-        repeat=1,
-        progress=False,
-        **(NORMALIZED | changes),
-    )
+    options = SMALL | {"max_steps": 600, "eval_interval": 200, "collect_steps": 200, "batch_size": 50, "repeat": 1}
+    return ALGORITHMS["ppo"].config(env="Pendulum-v1", run_dir=run_dir, **options | NORMALIZED | changes)
 
 
 def test_training_counts_and_tests_only_apply_the_statistics():
@@ -91,22 +79,9 @@ def test_without_it_nothing_is_normalized():
 def test_a_run_that_was_stopped_goes_on_exactly(name, backend, tmp_path, monkeypatch):
     config = ppo(backend=backend)
     if name == "sac":
-        config = ALGORITHMS["sac"].config(
-            env="Pendulum-v1",
-            backend=backend,
-            max_steps=500,
-            num_envs=2,
-            collect_steps=2,
-            updates_per_step=0.1,
-            start_steps=50,
-            batch_size=8,
-            hidden_sizes=(8,),
-            eval_episodes=2,
-            eval_envs=2,
-            eval_interval=200,
-            progress=False,
-            **NORMALIZED,
-        )
+        options = REPLAY | {"max_steps": 500, "eval_interval": 200, "collect_steps": 2, "start_steps": 50}
+        options |= {"env": "Pendulum-v1", "backend": backend, "updates_per_step": 0.1}
+        config = ALGORITHMS["sac"].config(**options, **NORMALIZED)
     straight = train(replace(config, run_dir=tmp_path / "straight"))
     assert stopped_after(replace(config, run_dir=tmp_path / "stopped"), 300, monkeypatch).env_step < config.max_steps
     torch.manual_seed(5)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
+from experiment.small import ROLLOUTS
 from rlfast.data import Batch
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
@@ -19,23 +20,7 @@ NAMES = ["a2c", "npg", "pg", "ppo", "trpo"]
 
 @pytest.fixture
 def tiny(run_dir):
-    def make(name, **changes):
-        config = ALGORITHMS[name].config(
-            run_dir=run_dir,
-            max_steps=128,
-            num_envs=2,
-            eval_episodes=2,
-            eval_envs=2,
-            eval_interval=64,
-            hidden_sizes=(8,),
-            collect_steps=32,
-            batch_size=8,
-            repeat=2,
-            progress=False,
-        )
-        return replace(config, **changes)
-
-    return make
+    return lambda name, **changes: replace(ALGORITHMS[name].config(run_dir=run_dir, **ROLLOUTS), **changes)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from experiment.small import ROLLOUTS
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.run import ConfigError, train
@@ -11,23 +12,7 @@ from rlfast.experiment.run import ConfigError, train
 
 @pytest.fixture
 def tiny(run_dir):
-    def make(**changes):
-        config = ALGORITHMS["pqn"].config(
-            run_dir=run_dir,
-            max_steps=128,
-            num_envs=2,
-            eval_episodes=2,
-            eval_envs=2,
-            eval_interval=64,
-            hidden_sizes=(8,),
-            collect_steps=32,
-            batch_size=8,
-            repeat=2,
-            progress=False,
-        )
-        return replace(config, **changes)
-
-    return make
+    return lambda **changes: replace(ALGORITHMS["pqn"].config(run_dir=run_dir, **ROLLOUTS), **changes)
 
 
 def test_settings_reach_their_parts(tiny):
