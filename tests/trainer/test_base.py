@@ -73,6 +73,8 @@ def test_a_loop_that_was_left_starts_anew_or_goes_on_as_asked(arguments):
     assert trainer.run(reset_prior_to_run=False).train_step == 60
     assert trainer.iter_num == 3
     assert len(parts.policy.updates) - made == 20  # of two epochs
+    assert trainer.run(reset_prior_to_run=False).train_step == 60  # nothing is left to do
+    assert len(parts.policy.updates) - made == 20
     for _ in trainer:
         break
     made = len(parts.policy.updates)

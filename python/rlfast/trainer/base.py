@@ -224,10 +224,13 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     def run(self, reset_prior_to_run: bool = True) -> InfoStats:
         """Trains until the last epoch, ``max_step`` or ``stop_fn`` ends training, or :meth:`stop` is called.
 
-        :param reset_prior_to_run: False continues a loop that was left.
+        :param reset_prior_to_run: False continues a loop that was left, and does nothing after the end of training.
         :return: totals and timing.
         """
-        self._goes_on |= not reset_prior_to_run and self._started
+        continues = not reset_prior_to_run and self._started
+        if continues and self.is_over:
+            return self.info()
+        self._goes_on |= continues
         self.is_run = True
         try:
             for _ in self:
