@@ -63,11 +63,10 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
 
     :param size: the largest number of rows.
     :param stack_num: number of frames in a sampled ``obs`` and ``obs_next``, at least 1; 1 is no stacking.
-    :param ignore_obs_next: do not store ``obs_next``. When read, it is the ``obs`` of the next row, or at the end of an
-        episode that of the row itself.
+    :param ignore_obs_next: do not store ``obs_next``, but of the last rows of episodes. When read, it is the ``obs`` of
+        the next row, and of the newest row of a running episode its own ``obs``.
     :param save_only_last_obs: store only the last frame of ``obs`` and ``obs_next`` that are added as stacks,
-        ``[frames,
-        ...]``.
+        ``[frames, ...]``.
     :param sample_avail: draw only rows whose frame stack lies within their episode.
     :param seed: seed of the buffer's random streams; None draws one from ``np.random``.
     :param storage: ``"ram"``; ``"lz4"`` or ``"zstd"`` to pack pictures (and stacks of frames) in RAM once they are
