@@ -88,7 +88,7 @@ class QLearner(ReplayLearner):
     """Action spaces that are taken."""
     acting_facts: ClassVar[tuple[str, ...]] = ("max_action_num",)
     shortcuts: ClassVar[Shortcuts] = {
-        "_make_chooser": Shortcut(("compute_q_value",), "_no_chooser"),
+        "_make_chooser": Shortcut(("compute_q_value", "network"), "_no_chooser"),
     }
 
     @validate_arguments

@@ -164,7 +164,7 @@ def test_a_changed_policy_acts_by_torch(change):
         policy.native_chooser((4,))
 
 
-@pytest.mark.parametrize("name", ["forward", "compute_q_value", "__call__"])
+@pytest.mark.parametrize("name", ["forward", "compute_q_value", "network", "__call__"])
 def test_a_subclass_that_overrides_a_method_acts_by_torch(name):
     policy = dqn()
     with pytest.raises(NotNativeError, match=r"^Own does not act in Rust: it chooses actions by a method of its own$"):
