@@ -76,6 +76,7 @@ def test_the_runs_of_a_killed_study_stop_and_are_continued_at_once(tmp_path, sta
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
     process.kill()
+    process.wait()
     assert tune("--resume", str(folder), "--jobs", "1") == 0, capsys.readouterr()
     shown = capsys.readouterr().err
     assert re.search(r"^\[1/1\] trial 0: [\d.]+; --learning-rate \S+$", shown, re.MULTILINE), shown

@@ -17,6 +17,7 @@ from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.memory.hidden_state import as_field
 from rlfast.policy.components.memory.sequences import Sequences, at_steps
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, instead_of_forward
@@ -189,7 +190,7 @@ class QLearner(ReplayLearner):
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = as_host(q_BA).argmax(axis=1)
-        result: Any = wrap({"logits": logits, "act": act, "state": hidden})
+        result: Any = wrap({"logits": logits, "act": act, "state": as_field(hidden)})
         if stored := self.stored_of(q_BA):
             result.policy = stored
         return result  # type: ignore[no-any-return]

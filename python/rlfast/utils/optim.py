@@ -96,6 +96,7 @@ def holds_any(optim: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) 
 
     :param optim: the optimizer.
     :param parameters: the parameters.
+    :return: whether it has one of them in a group.
     """
     return not {*map(id, _held(optim))}.isdisjoint(map(id, parameters))
 

@@ -116,8 +116,7 @@ def test_priorities_that_are_never_updated_are_warned_of():
     buffer = numbered(8, 8)
     for _ in range(99):
         buffer.sample(4)
-    rows = np.arange(4)
-    buffer.update_priorities(rows, np.ones(4))
+    buffer.update_priorities(np.arange(4), np.ones(4))
     for _ in range(99):
         buffer.sample(4)
     with pytest.warns(UserWarning, match=r"^100 samples were drawn without update_priorities\(\)"):

@@ -12,6 +12,7 @@ from rlfast.functional.losses import huber_loss, td_error
 from rlfast.functional.offline import likely_actions
 from rlfast.policy.components.action_masks import action_mask, legal_logits, legal_values
 from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.memory.hidden_state import as_field
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
@@ -119,7 +120,7 @@ class DiscreteBCQPolicy(QLearner):
         logits_BA = network_output(self.imitator, batch.obs, batch.info, state)[0]
         act = self._best_likely(q_BA, logits_BA, batch.obs)
         fields = {"act": act, "q_value": q_BA, "imitation_logits": logits_BA}
-        return cast(ImitationBatchProtocol, wrap(fields | {"state": hidden}))
+        return cast(ImitationBatchProtocol, wrap(fields | {"state": as_field(hidden)}))
 
     def _best_likely(self, q_BA: torch.Tensor, logits_BA: torch.Tensor, obs: object) -> torch.Tensor:
         """Return the actions with the greatest values among those that are likely in the data (equation 17)."""

@@ -12,6 +12,7 @@ from rlfast.data.random_actions import random_legal, sizes_of
 from rlfast.env.spaces.actions import at_shares, shares_of
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.components.action_masks import action_mask, legal_values
+from rlfast.policy.components.memory.hidden_state import as_field
 from rlfast.policy.components.shortcuts import FORWARD, Shortcut, Shortcuts
 from rlfast.policy.modelfree.dqn import DQNPolicy, DQNTrainingStats
 from rlfast.policy.native.described import Described, described_groups
@@ -134,7 +135,7 @@ class BranchingDQNPolicy(QLearner):
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
         logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
         act = as_host(legal_values(logits, self.legal_choices(batch.obs))).argmax(axis=-1)
-        return wrap({"logits": logits, "act": act, "state": hidden})
+        return wrap({"logits": logits, "act": act, "state": as_field(hidden)})
 
     def described(self, shape: tuple[int, ...] | Form) -> Described:
         """Return how this policy computes its actions; see :meth:`BasePolicy.described`."""

@@ -9,6 +9,7 @@ from rlfast.data.batch.batch import wrap
 from rlfast.functional.losses import fraction_gradient, quantile_huber
 from rlfast.policy.components.action_masks import action_mask, inner_obs
 from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.memory.hidden_state import as_field
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
@@ -113,7 +114,9 @@ class FQFPolicy(QLearner):
         act = as_host(self.expected_returns(outputs, batch.obs)).argmax(axis=1)
         logits, levels, inner = outputs
         levels = Batch(levels._asdict()) if isinstance(levels, Fractions) else levels
-        return wrap({"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": hidden})
+        return wrap(
+            {"logits": logits, "fractions": levels, "quantiles_tau": inner, "act": act, "state": as_field(hidden)}
+        )
 
     def expected_returns(self, outputs: Any, obs: object) -> torch.Tensor:
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``.

@@ -9,6 +9,7 @@ from rlfast.data.batch.batch import wrap
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.batches import info_of
+from rlfast.policy.components.memory.hidden_state import as_field
 from rlfast.policy.components.shortcuts import instead_of_forward
 from rlfast.policy.modelfree.qrdqn import QRDQNPolicy, QRDQNTrainingStats
 from rlfast.policy.q_learner import DQNOptions, QLearner, output_of_actions
@@ -97,7 +98,7 @@ class IQNPolicy(QLearner):
         levels = self._draw(len(batch.obs), self.target_sample_size if model == "model_old" else online)
         (logits, taus_BN), hidden = self._network_output(model, batch.obs, state, batch.info, levels)
         act = as_host(self.compute_q_value(logits, action_mask(batch.obs))).argmax(axis=1)
-        return wrap({"logits": logits, "taus": taus_BN, "act": act, "state": hidden})
+        return wrap({"logits": logits, "taus": taus_BN, "act": act, "state": as_field(hidden)})
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
         """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""

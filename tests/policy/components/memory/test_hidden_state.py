@@ -188,22 +188,30 @@ def _back(buffer, index, steps):
     return rows
 
 
+def named(pair):
+    return {"pair": pair}
+
+
 class Cell(torch.nn.Module):
-    """A network whose hidden state is a pair, or a list of two."""
+    """A network whose hidden state is a pair, a list of two, or a dict with a pair."""
 
     def __init__(self, kind):
         super().__init__()
         self.cell, self.values, self.kind = torch.nn.LSTMCell(4, 8), torch.nn.Linear(8, 2), kind
 
     def forward(self, obs, state=None, info=None):
+        state = state["pair"] if state is not None and self.kind is named else state
         assert state is None or isinstance(state, tuple | list)
         hidden, cell = self.cell(torch.as_tensor(obs), None if state is None else (state[0], state[1]))
         return self.values(hidden), self.kind((hidden, cell))
 
 
-@pytest.mark.parametrize("kind", [tuple, list])
+@pytest.mark.parametrize("kind", [tuple, list, named])
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_pairs_are_stored_apart_and_come_back_as_pairs(kind, n_step):
+    def pair_of(state):
+        return state["pair"] if kind is named else state
+
     torch.manual_seed(0)
     options = {"action_space": Discrete(2), "target_update_freq": 5, "estimation_step": n_step}
     policy = DQNPolicy(model=Cell(kind), optim=adam(), **options)
@@ -211,13 +219,14 @@ def test_pairs_are_stored_apart_and_come_back_as_pairs(kind, n_step):
     before, after = replayed(policy.model, buffer)
     batch, indices = buffer.sample(0)
     for place, index in enumerate(indices):
-        for name, wanted in zip("01", before[index] or torch.zeros(2, 1, 8), strict=True):
-            torch.testing.assert_close(torch.as_tensor(batch.policy.hidden_state[name][place]), wanted[0])
+        pair = [torch.zeros(1, 8)] * 2 if before[index] is None else pair_of(before[index])
+        for name, wanted in zip("01", pair, strict=True):
+            torch.testing.assert_close(torch.as_tensor(pair_of(batch.policy.hidden_state)[name][place]), wanted[0])
     batch = policy.process_fn(batch, buffer, indices)
     reward_sum, discount, last = buffer.nstep(indices, n_step, 0.99)
-    state = tuple(torch.cat([after[i][part] for i in last]) for part in (0, 1))
+    state = tuple(torch.cat([pair_of(after[i])[part] for i in last]) for part in (0, 1))
     with torch.no_grad():
-        value = policy.model(buffer[last].obs_next, state)[0].max(dim=1).values
+        value = policy.model(buffer[last].obs_next, kind(state))[0].max(dim=1).values
     expected = torch.as_tensor(reward_sum) + torch.as_tensor(discount) * value
     assert torch.allclose(batch.returns.flatten().double(), expected.double(), atol=1e-5)
     assert np.isfinite(policy.learn(batch).loss)

@@ -5,6 +5,7 @@ import numpy as np
 import torch
 
 from rlfast.data import Batch, ReplayBuffer, to_torch
+from rlfast.data.batch.batch import wrap
 from rlfast.data.types import RolloutBatchProtocol
 from rlfast.policy.components.returns import Index
 from rlfast.utils.tree import storable
@@ -61,6 +62,14 @@ def add_stored_state(batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices:
         batch.state = state
 
 
+def as_field(hidden: object) -> Any:
+    """Return a hidden state as a field of what a policy returns: a ``Batch`` for a dict, and else as it is.
+
+    :param hidden: the state, as a network returns it.
+    """
+    return wrap({name: as_field(part) for name, part in hidden.items()}) if isinstance(hidden, dict) else hidden
+
+
 def as_returned(state: object) -> Any:
     """Return a stored hidden state as the network returned it: a tuple for a tuple or a list, whose parts are stored
     under the names "0", "1" and so on.
@@ -70,7 +79,7 @@ def as_returned(state: object) -> Any:
     if not isinstance(state, Batch):
         return state
     parts = {name: as_returned(part) for name, part in state.items()}
-    return tuple(parts.values()) if [*parts] == [str(i) for i in range(len(parts))] else state
+    return tuple(parts.values()) if [*parts] == [str(i) for i in range(len(parts))] else wrap(parts)
 
 
 def _state_of(buffer: ReplayBuffer, rows: Index) -> Any:
