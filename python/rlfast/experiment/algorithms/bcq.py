@@ -40,8 +40,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.OFFLINE,
-    {
-        "lmbda": search.Between(0.5, 1.0),
-        "phi": search.Between(0.01, 0.2, log=True),
-    },
+    {"lmbda": search.Between(0.5, 1.0), "phi": search.Between(0.01, 0.2, log=True)},
 )

@@ -47,10 +47,4 @@ PRESETS: Presets = {
     },
 }
 
-SEARCH: search.Search = search.ranges(
-    Config,
-    search.VALUES,
-    {
-        "choices": search.OneOf((5, 11, 25)),
-    },
-)
+SEARCH: search.Search = search.ranges(Config, search.VALUES, {"choices": search.OneOf((5, 11, 25))})

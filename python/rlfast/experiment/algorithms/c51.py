@@ -19,10 +19,4 @@ PRESETS: Presets = {
     presets.ALE: {**presets.ATARI_VALUES},
 }
 
-SEARCH: search.Search = search.ranges(
-    Config,
-    search.VALUES,
-    {
-        "num_atoms": search.OneOf((21, 51, 101)),
-    },
-)
+SEARCH: search.Search = search.ranges(Config, search.VALUES, {"num_atoms": search.OneOf((21, 51, 101))})

@@ -61,8 +61,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.OFFLINE,
-    {
-        "cql_weight": search.Between(0.5, 10.0, log=True),
-        "lagrange_threshold": search.OneOf((5.0, 10.0, 20.0)),
-    },
+    {"cql_weight": search.Between(0.5, 10.0, log=True), "lagrange_threshold": search.OneOf((5.0, 10.0, 20.0))},
 )

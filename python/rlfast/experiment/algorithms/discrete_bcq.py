@@ -29,8 +29,5 @@ PRESETS: Presets = {"CartPole-v1": presets.CARTPOLE_DATA}
 SEARCH: search.Search = search.ranges(
     Config,
     search.OFFLINE,
-    {
-        "unlikely_action_threshold": search.OneOf((0.1, 0.3, 0.5)),
-        "target_update_freq": search.OneOf((100, 500, 2_000)),
-    },
+    {"unlikely_action_threshold": search.OneOf((0.1, 0.3, 0.5)), "target_update_freq": search.OneOf((100, 500, 2_000))},
 )

@@ -20,8 +20,5 @@ PRESETS: Presets = {"CartPole-v1": {**presets.CARTPOLE_DATA, "min_q_weight": 5.0
 SEARCH: search.Search = search.ranges(
     Config,
     search.OFFLINE,
-    {
-        "min_q_weight": search.Between(0.1, 10.0, log=True),
-        "target_update_freq": search.OneOf((100, 500, 2_000)),
-    },
+    {"min_q_weight": search.Between(0.1, 10.0, log=True), "target_update_freq": search.OneOf((100, 500, 2_000))},
 )

@@ -39,8 +39,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.OFFLINE,
-    {
-        "min_q_weight": search.Between(0.1, 10.0, log=True),
-        "policy_improvement_mode": search.OneOf(("exp", "binary")),
-    },
+    {"min_q_weight": search.Between(0.1, 10.0, log=True), "policy_improvement_mode": search.OneOf(("exp", "binary"))},
 )

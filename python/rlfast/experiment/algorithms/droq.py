@@ -53,8 +53,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.CONTINUOUS,
-    {
-        "updates_per_step": search.OneOf((5.0, 10.0, 20.0)),
-        "dropout": search.Between(0.001, 0.1, log=True),
-    },
+    {"updates_per_step": search.OneOf((5.0, 10.0, 20.0)), "dropout": search.Between(0.001, 0.1, log=True)},
 )

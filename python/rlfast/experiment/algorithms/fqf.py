@@ -60,8 +60,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.VALUES,
-    {
-        "fraction_learning_rate": search.Between(1e-8, 1e-4, log=True),
-        "num_fractions": search.OneOf((8, 16, 32)),
-    },
+    {"fraction_learning_rate": search.Between(1e-8, 1e-4, log=True), "num_fractions": search.OneOf((8, 16, 32))},
 )

@@ -57,8 +57,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.CLIPPED,
-    {
-        "disc_learning_rate": search.Between(1e-5, 1e-3, log=True),
-        "disc_update_num": search.OneOf((1, 2, 4, 8)),
-    },
+    {"disc_learning_rate": search.Between(1e-5, 1e-3, log=True), "disc_update_num": search.OneOf((1, 2, 4, 8))},
 )

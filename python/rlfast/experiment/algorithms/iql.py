@@ -36,8 +36,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.OFFLINE,
-    {
-        "expectile": search.OneOf((0.6, 0.7, 0.8, 0.9)),
-        "temperature": search.Between(0.5, 10.0, log=True),
-    },
+    {"expectile": search.OneOf((0.6, 0.7, 0.8, 0.9)), "temperature": search.Between(0.5, 10.0, log=True)},
 )

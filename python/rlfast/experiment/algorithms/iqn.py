@@ -36,10 +36,4 @@ PRESETS: Presets = {
     presets.ALE: {**presets.ATARI_VALUES},
 }
 
-SEARCH: search.Search = search.ranges(
-    Config,
-    search.VALUES,
-    {
-        "sample_size": search.OneOf((16, 32, 64)),
-    },
-)
+SEARCH: search.Search = search.ranges(Config, search.VALUES, {"sample_size": search.OneOf((16, 32, 64))})

@@ -20,10 +20,4 @@ PRESETS: Presets = {
     "Pendulum-v1": {**presets.PENDULUM_NATURAL, "actor_step_size": 0.2},
 }
 
-SEARCH: search.Search = search.ranges(
-    Config,
-    search.NATURAL,
-    {
-        "actor_step_size": search.Between(0.05, 1.0, log=True),
-    },
-)
+SEARCH: search.Search = search.ranges(Config, search.NATURAL, {"actor_step_size": search.Between(0.05, 1.0, log=True)})

@@ -33,10 +33,4 @@ PRESETS: Presets = {
     "CartPole-v1": {"stop_return": 475.0, "eval_interval": 8_192, "learning_rate": 2e-3, "max_steps": 300_000}
 }
 
-SEARCH: search.Search = search.ranges(
-    Config,
-    search.ROLL_OUTS,
-    {
-        "repeat": search.OneOf((1, 2, 4)),
-    },
-)
+SEARCH: search.Search = search.ranges(Config, search.ROLL_OUTS, {"repeat": search.OneOf((1, 2, 4))})

@@ -21,10 +21,4 @@ PRESETS: Presets = {
     presets.ALE: {**presets.ATARI_VALUES, "num_quantiles": 200},
 }
 
-SEARCH: search.Search = search.ranges(
-    Config,
-    search.VALUES,
-    {
-        "num_quantiles": search.OneOf((25, 50, 100, 200)),
-    },
-)
+SEARCH: search.Search = search.ranges(Config, search.VALUES, {"num_quantiles": search.OneOf((25, 50, 100, 200))})

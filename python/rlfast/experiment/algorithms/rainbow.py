@@ -69,8 +69,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.VALUES,
-    {
-        "num_atoms": search.OneOf((21, 51, 101)),
-        "noisy_std": search.Between(0.1, 0.6),
-    },
+    {"num_atoms": search.OneOf((21, 51, 101)), "noisy_std": search.Between(0.1, 0.6)},
 )

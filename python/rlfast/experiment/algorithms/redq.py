@@ -50,8 +50,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.CONTINUOUS,
-    {
-        "updates_per_step": search.OneOf((5.0, 10.0, 20.0)),
-        "ensemble_size": search.OneOf((5, 10)),
-    },
+    {"updates_per_step": search.OneOf((5.0, 10.0, 20.0)), "ensemble_size": search.OneOf((5, 10))},
 )

@@ -68,8 +68,5 @@ PRESETS: Presets = {
 SEARCH: search.Search = search.ranges(
     Config,
     search.CONTINUOUS,
-    {
-        "updates_per_step": search.OneOf((5.0, 10.0, 20.0)),
-        "data_share": search.OneOf((0.25, 0.5, 0.75)),
-    },
+    {"updates_per_step": search.OneOf((5.0, 10.0, 20.0)), "data_share": search.OneOf((0.25, 0.5, 0.75))},
 )

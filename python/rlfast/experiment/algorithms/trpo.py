@@ -18,10 +18,4 @@ PRESETS: Presets = {
     "Pendulum-v1": {**presets.PENDULUM_NATURAL, "max_kl": 0.015},
 }
 
-SEARCH: search.Search = search.ranges(
-    Config,
-    search.NATURAL,
-    {
-        "max_kl": search.Between(0.003, 0.05, log=True),
-    },
-)
+SEARCH: search.Search = search.ranges(Config, search.NATURAL, {"max_kl": search.Between(0.003, 0.05, log=True)})
