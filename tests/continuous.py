@@ -64,6 +64,18 @@ class Lines(nn.Module):
         return self.slope * torch.as_tensor(act).reshape(1, -1, 1) + self.offset
 
 
+class Seen(Lines):
+    """Lines that note how many actions they rate, and in which mode."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.calls = []
+
+    def forward(self, obs, act):
+        self.calls.append((len(act), self.training, np.ravel(obs).tolist()))
+        return super().forward(obs, act)
+
+
 class GivenNormal(nn.Module):
     """An actor: the same mean and deviation before squashing everywhere."""
 

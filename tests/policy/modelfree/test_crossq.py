@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Box
 from torch import nn
 
-from continuous import LOG_PROB, GivenNormal, Lines, weights
+from continuous import LOG_PROB, GivenNormal, Seen, weights
 from rlfast.data import Batch
 from rlfast.policy import CrossQPolicy
 from rlfast.policy.modelfree.crossq import CrossQTrainingStats
@@ -17,18 +17,6 @@ ACT = math.tanh(0.5)
 
 def sgd(parameters):
     return torch.optim.SGD(parameters, lr=1.0)
-
-
-class Seen(Lines):
-    """Lines that note how many actions they rate, and in which mode."""
-
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.calls = []
-
-    def forward(self, obs, act):
-        self.calls.append((len(act), self.training, np.ravel(obs).tolist()))
-        return super().forward(obs, act)
 
 
 class SeenActor(GivenNormal):

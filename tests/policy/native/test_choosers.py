@@ -233,97 +233,95 @@ def refused(make=lambda: DQNPolicy(model=Sines(), optim=None, action_space=SPACE
     return policy
 
 
-class Remembering(nn.Module):
-    """A network that keeps what it sees, in one of several ways."""
+class By(nn.Module):
+    """A network that computes what a function says."""
 
-    def __init__(self, way):
+    def __init__(self, function):
         super().__init__()
-        self.layer, self.way, self.seen, self.count = nn.Linear(4, 3), way, [], 0
+        self.layer, self.function, self.temperature, self.shift = nn.Linear(4, 3), function, 1.0, torch.zeros(3)
+        self.seen, self.count = [], 0
         self.register_buffer("mean", torch.zeros(4))
-        self.register_buffer("variance", torch.ones(4))
 
     def forward(self, obs, state=None, info=None):
-        obs = torch.as_tensor(obs, dtype=torch.float32)
-        if self.way == "buffer":
-            self.mean = self.mean * 0.5 + obs.mean(dim=0)
-        elif self.way == "number":
-            self.count += 1
-        elif self.way == "list":
-            self.seen.append(obs)
-        elif self.way == "new attribute":
-            self.last = obs
-        elif self.way == "statistics":
-            torch.nn.functional.batch_norm(obs, self.mean, self.variance, training=True)
-        return self.layer(obs), state
+        return self.function(self, obs, info), state
 
-    def kept(self):
-        return self.mean.tolist(), self.variance.tolist(), len(self.seen), self.count, hasattr(self, "last")
+
+def policy_by(function):
+    return DQNPolicy(model=By(function), optim=None, action_space=SPACE)
+
+
+WAYS = {
+    "buffers": lambda own, obs: setattr(own, "mean", own.mean + obs.mean(dim=0)),
+    "count": lambda own, _: setattr(own, "count", own.count + 1),
+    "seen": lambda own, obs: own.seen.append(obs),
+    "last": lambda own, obs: setattr(own, "last", obs),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_looking_at_a_network_that_changes_itself_leaves_no_trace_and_is_done_once(name):
+    def compute(own, obs, _):
+        CALLS.append(own)
+        WAYS[name](own, torch.as_tensor(obs))
+        return own.layer(torch.as_tensor(obs))
+
+    policy, calls = policy_by(compute), len(CALLS)
+    for k in range(3):
+        with pytest.raises(NotNativeError, match=f"the network changes its {name}, which acting in Rust would not"):
+            policy.native_chooser((4,))
+        own = policy.model
+        if not k:
+            assert (own.mean.tolist(), own.seen, own.count, hasattr(own, "last")) == ([0.0] * 4, [], 0, False)
+        assert len(CALLS) == calls + 1 + k
+        policy(Batch(obs=observations(2), info={}))
+
+
+def test_statistics_of_a_functional_batch_norm_stay():
+    norm = torch.nn.functional.batch_norm
+    policy = policy_by(
+        lambda own, obs, _: own.layer(norm(torch.as_tensor(obs), own.mean, torch.ones(4), training=True))
+    )
+    with pytest.raises(NotNativeError, match="a BatchNorm is in training mode"):
+        policy.native_chooser((4,))
+    assert policy.model.mean.tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize(
-    ("way", "reason"),
+    "change",
     [
-        ("buffer", "the network changes its buffers, which acting in Rust would not"),
-        ("number", "the network changes its count"),
-        ("list", "the network changes its seen"),
-        ("new attribute", "the network changes its last"),
-        ("statistics", "a BatchNorm is in training mode"),
+        lambda network: setattr(network, "temperature", -1.0),
+        lambda network: setattr(network, "shift", torch.tensor([0.0, 0.0, 9.0])),
+        lambda network: setattr(network.layer, "forward", lambda x: -nn.Linear.forward(network.layer, x)),
     ],
+    ids=["number", "tensor", "method"],
 )
-def test_looking_at_a_network_leaves_no_trace(way, reason):
-    network = Remembering(way)
-    policy, before = DQNPolicy(model=network, optim=None, action_space=SPACE), network.kept()
-    for _ in range(3):
-        with pytest.raises(NotNativeError, match=reason):
-            policy.native_chooser((4,))
-    assert network.kept() == before
-    policy(Batch(obs=observations(2), info={}))
-    with pytest.raises(NotNativeError, match=reason):
-        policy.native_chooser((4,))
-    assert Remembering("none").kept() == before
+def test_changed_attributes_are_noticed(change):
+    policy = policy_by(lambda own, obs, _: own.layer(torch.as_tensor(obs)) * own.temperature + own.shift)
+    obs = observations(50)
+    first = policy.native_chooser((4,))
+    assert policy.native_chooser((4,)) is first
+    change(policy.model)
+    act = policy(Batch(obs=obs, info={})).act
+    assert np.array_equal(policy.native_chooser((4,)).choose(obs), act)
+    assert not np.array_equal(first.choose(obs), act)
 
 
-@pytest.mark.parametrize("by", ["array", "tensor"])
-def test_networks_that_treat_arrays_in_another_way_act_by_torch(by):
-    class Scaled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-
-        def forward(self, obs, state=None, info=None):
-            if isinstance(obs, np.ndarray) if by == "array" else not isinstance(obs, torch.Tensor):
-                obs = torch.as_tensor(obs) / 255
-            return self.layer(obs), state
-
-    policy = DQNPolicy(model=Scaled(), optim=None, action_space=SPACE)
+@pytest.mark.parametrize(
+    "is_array", [lambda obs: isinstance(obs, np.ndarray), lambda obs: not isinstance(obs, torch.Tensor)]
+)
+def test_networks_that_treat_arrays_in_another_way_act_by_torch(is_array):
+    policy = policy_by(lambda own, obs, _: own.layer(torch.as_tensor(obs) / (255 if is_array(obs) else 1)))
     with pytest.raises(NotNativeError, match="or on whether it gets arrays"):
         policy.native_chooser((4,))
 
 
 def test_networks_that_take_tensors_alone_act_in_rust():
-    class Tensors(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-
-        def forward(self, obs, state=None):
-            return self.layer(obs.float()), state
-
-    assert DQNPolicy(model=Tensors(), optim=None, action_space=SPACE).native_chooser((4,))
+    assert policy_by(lambda own, obs, _: own.layer(obs.float())).native_chooser((4,))
 
 
 @pytest.mark.parametrize("read", [lambda info: info["x"], bool, len, list, lambda info: info.get("x"), lambda i: i.x])
 def test_networks_that_read_infos_act_by_torch(read):
-    class Reader(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-
-        def forward(self, obs, state=None, info=None):
-            read(info)
-            return self.layer(torch.as_tensor(obs)), state
-
-    policy = DQNPolicy(model=Reader(), optim=None, action_space=SPACE)
+    policy = policy_by(lambda own, obs, info: (read(info), own.layer(torch.as_tensor(obs)))[1])
     with pytest.raises(NotNativeError, match=r"^the network reads info$"):
         policy.native_chooser((4,))
 

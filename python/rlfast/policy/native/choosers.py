@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -20,26 +20,21 @@ from rlfast.policy.native.described import Continuous, Described, Discrete
 from rlfast.policy.native.lowering import Lowered, lowered_network
 from rlfast.policy.native.tracing import called
 from rlfast.utils.runtime.native import NotNativeError
-from rlfast.utils.torch_private.changes import ModuleVersion
+from rlfast.utils.torch_private.changes import ChangingNetworkError, ModuleVersion
 
 
 class Basis:
     """What a choice in Rust, or a refusal of one, rests on.
 
-    Other attributes of networks than their parameters, submodules, modes and hooks are taken to stay, and attributes of
-    the policy other than its ``acting_facts``.
+    Attributes of the policy other than its ``acting_facts`` are taken to stay, and what stands in containers.
 
     :param policy: the policy.
     :param form: the form of one observation.
-    :param modules: the modules of its network.
-    :param tensors: the parameters and buffers whose memory counts, as modules and names.
+    :param version: the state of the network's modules; None for a network that will always be refused.
     """
 
-    def __init__(
-        self, policy: nn.Module, form: Form, modules: Sequence[nn.Module], tensors: Sequence[tuple[nn.Module, str]]
-    ) -> None:
-        self._network, self._form = _network_of(policy), form
-        self._version = ModuleVersion(modules, tensors, policy)
+    def __init__(self, policy: nn.Module, form: Form, version: ModuleVersion | None) -> None:
+        self._network, self._form, self._version = _network_of(policy), form, version
         self._facts = _facts_of(policy)
 
     def is_current(self, policy: nn.Module, form: Form) -> bool:
@@ -51,7 +46,7 @@ class Basis:
         return (
             _network_of(policy) is self._network
             and (form is self._form or form == self._form)
-            and self._version.is_current()
+            and (self._version is None or self._version.is_current())
             and _facts_of(policy) == self._facts
         )
 
@@ -99,7 +94,8 @@ class Chooser:
         self._slots = slots[: len(numbers)]
         self._state = None if state is None else slots[-1]
         self._inputs, self._nodes = lowered.inputs, lowered.nodes
-        self.basis = Basis(policy, form, lowered.modules, [*lowered.tensors, *self._own_tensors(policy)])
+        tensors = [*lowered.tensors, *self._own_tensors(policy)]
+        self.basis = Basis(policy, form, ModuleVersion(lowered.modules, tensors, policy, attributes=True))
         """What the choice rests on; weights may differ."""
 
     def _numbers(self, lowered: Lowered) -> list[int]:
@@ -353,6 +349,8 @@ def _made(policy: nn.Module, form: Form, make: Callable[[Form], Chooser]) -> tup
     """Return a chooser, or why there is none, and what that rests on."""
     try:
         chooser = make(form)
+    except ChangingNetworkError as error:
+        return Basis(policy, form, None), str(error)
     except NotNativeError as error:
         network = _network_of(policy)
         modules = [] if network is None else [*network.modules()]
@@ -362,5 +360,5 @@ def _made(policy: nn.Module, form: Form, make: Callable[[Form], Chooser]) -> tup
             for held in (module.named_parameters(recurse=False), module.named_buffers(recurse=False))
             for name, _ in held
         ]
-        return Basis(policy, form, modules, tensors), str(error)
+        return Basis(policy, form, ModuleVersion(modules, tensors, policy)), str(error)
     return chooser.basis, chooser

@@ -6,9 +6,10 @@ hooks is in private dicts. This buys acting in Rust: a decision in a few microse
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from operator import is_
 from typing import Any
 
 from rlfast.utils.runtime.extras import needed_by
@@ -63,12 +64,16 @@ def is_compiled(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch._dynamo")
 
 
+class ChangingNetworkError(NotNativeError):
+    """A network changes its own attributes at every call."""
+
+
 @contextmanager
 def undone(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Undo what a call of modules changes in their attributes, and refuse it: acting in Rust would not change them.
 
     :param modules: the modules.
-    :raises NotNativeError: an attribute has changed, or the contents of a dict or a list.
+    :raises ChangingNetworkError: an attribute has changed, or the contents of a dict or a list.
     """
     before = [
         (
@@ -93,7 +98,7 @@ def undone(modules: Sequence[nn.Module]) -> Iterator[None]:
                         value.clear()
                         (value.extend if isinstance(value, list) else value.update)(inside)
     if changed:
-        raise NotNativeError(f"the network changes its {changed[0].lstrip('_')}, which acting in Rust would not")
+        raise ChangingNetworkError(f"the network changes its {changed[0].lstrip('_')}, which acting in Rust would not")
 
 
 def _ids(inside: object) -> list[int]:
@@ -106,12 +111,30 @@ class ModuleVersion:
     :param modules: the modules, whose mode and hooks count.
     :param tensors: parameters and buffers whose memory counts, as modules and names.
     :param caller: a module that calls them, of which only hooks count. No reference to it is kept.
+    :param attributes: whether other attributes of the modules count, such as a number by which a network divides, or a
+        method assigned to an object; of those of PyTorch's own modules only their number counts. Default: False.
     """
 
     def __init__(
-        self, modules: Sequence[nn.Module], tensors: Sequence[tuple[nn.Module, str]], caller: nn.Module
+        self,
+        modules: Sequence[nn.Module],
+        tensors: Sequence[tuple[nn.Module, str]],
+        caller: nn.Module,
+        *,
+        attributes: bool = False,
     ) -> None:
         self._modules = [*modules]
+        self._held = [vars(module) for module in modules] if attributes else []
+        self._sizes = [*map(len, self._held)]
+        attributes_of = [
+            (held, name, held[name])
+            for held, module in zip(self._held, modules, strict=False)
+            if not type(module).__module__.startswith("torch.")
+            for name in held
+            if name != "training" and not name.startswith("_")
+        ]
+        columns: Iterable[tuple[Any, ...]] = zip(*attributes_of, strict=True) if attributes_of else ((), (), ())
+        self._holders, self._names, self._values = columns
         self._addresses = [
             (holder, name, _address(holder[name]))
             for holder, name in ((_holder(module, name), name) for module, name in tensors)
@@ -129,11 +152,13 @@ class ModuleVersion:
         return any(self._hooks)
 
     def is_current(self) -> bool:
-        """Return whether parameters, buffers, submodules and modes are as before, whether there are hooks, and whether
-        autocast is on.
+        """Return whether parameters, buffers, submodules, modes and attributes are as before, whether there are hooks,
+        and whether autocast is on.
         """
         return (
             self._registrations == _registrations
+            and [*map(len, self._held)] == self._sizes
+            and all(map(is_, map(dict.get, self._holders, self._names), self._values))
             and self.has_hooks is self._had_hooks
             and all((t := held.get(name)) is not None and _address(t) == at for held, name, at in self._addresses)
             and self._current_modes() == self._modes
