@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Box
 from torch import nn
 
-from continuous import LOG_PROB, GivenNormal, Seen, weights
+from continuous import LOG_PROB, GivenNormal, Lines, Seen, weights
 from rlfast.data import Batch
 from rlfast.policy import CrossQPolicy
 from rlfast.policy.modelfree.crossq import CrossQTrainingStats
