@@ -71,7 +71,7 @@ AREAS = {
     "functional": Area(("rlfast/functional/*.py",), ("tests/functional",)),
     "collect": Area(
         ("rlfast/data/collect/*.py",),
-        ("tests/data/collect", "tests/data/test_collector_hooks.py", "tests/data/test_random_actions.py"),
+        ("tests/data/collect", "tests/data/test_collector_hooks.py", "tests/env/test_random_actions.py"),
         ("right_mean",),
     ),
     "checkpoint": Area(

@@ -7,8 +7,8 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.data.random_actions import random_legal, sizes_of
 from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
+from rlfast.env.spaces.random_actions import random_legal, sizes_of
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.policy.components.action_masks import action_mask
 

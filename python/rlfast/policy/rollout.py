@@ -14,9 +14,9 @@ from torch import nn
 from rlfast.data import Batch, ReplayBuffer, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.data.forms import Form
-from rlfast.data.random_actions import sizes_of
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
+from rlfast.env.spaces.random_actions import sizes_of
 from rlfast.functional.distributions import MultiCategorical
 from rlfast.policy.base import BasePolicy, Index, LearnsFrom, PolicyOptions, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, check_legal, inner_obs, legal_distribution

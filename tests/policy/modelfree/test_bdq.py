@@ -9,7 +9,7 @@ from algorithms import make_policy
 from distributional import Table
 from policy.given import calls_of
 from rlfast.data import Batch, VectorReplayBuffer
-from rlfast.data.random_actions import random_legal
+from rlfast.env.spaces.random_actions import random_legal
 from rlfast.policy.modelfree.bdq import BDQNTrainingStats
 from rlfast.utils.arguments.checks import ArgumentError
 

@@ -29,11 +29,11 @@ from rlfast.data.collect.preprocessing import Preprocessing, as_arrays, as_info
 from rlfast.data.collect.python_steps import PendingSteps, PythonSteps
 from rlfast.data.collect.turns import take_turn
 from rlfast.data.forms import Form
-from rlfast.data.random_actions import RandomActions
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.info import Info
+from rlfast.env.spaces.random_actions import RandomActions
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import ArgumentError, check_function, check_instance, check_number
 from rlfast.utils.runtime.native import NotNativeError

@@ -17,8 +17,8 @@ from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.collect.checks import reward_error
 from rlfast.data.collect.episodes import Episodes
 from rlfast.data.collect.limits import Limit, Tally
-from rlfast.data.random_actions import RandomActions
 from rlfast.env import BaseVectorEnv, NativeVectorEnv
+from rlfast.env.spaces.random_actions import RandomActions
 from rlfast.utils.runtime.native import NotNativeError
 
 if TYPE_CHECKING:

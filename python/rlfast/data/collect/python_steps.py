@@ -14,7 +14,7 @@ from rlfast.data.collect.checks import ActingPolicyProtocol, choice_error
 from rlfast.data.collect.episodes import Episodes
 from rlfast.data.collect.observed import policy_input
 from rlfast.data.converter import to_numpy
-from rlfast.data.random_actions import mask_of
+from rlfast.data.masks import mask_of
 from rlfast.env import BaseVectorEnv
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.rows import ordered

@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import env_checker
 
-from rlfast.data.random_actions import RandomActions, sizes_of
+from rlfast.env.spaces.random_actions import RandomActions, sizes_of
 from rlfast.env.subproc import SubprocVectorEnv
 from rlfast.env.vector.dummy import DummyVectorEnv
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch.distributions import Distribution
 
 from rlfast.data import Batch, to_numpy
-from rlfast.data.random_actions import mask_of, sizes_of
+from rlfast.data.masks import mask_of
+from rlfast.env.spaces.random_actions import sizes_of
 from rlfast.functional.distributions import Categorical, MultiCategorical
 from rlfast.policy.components.memory.sequences import Sequences
 from rlfast.utils.arguments.checks import ArgumentError

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlfast.data import Batch
-from rlfast.data.random_actions import random_legal
 from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
+from rlfast.env.spaces.random_actions import random_legal
 from rlfast.policy.base import BasePolicy, TLearningRateScheduler, TrainingStats
 from rlfast.utils.arguments.validation import NonNegativeFloat, UnitFloat, validate_arguments
 from rlfast.utils.runtime.seeding import generator

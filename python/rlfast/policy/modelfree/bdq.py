@@ -8,8 +8,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from rlfast.data import Batch, to_numpy
 from rlfast.data.batch.batch import wrap
 from rlfast.data.forms import Form
-from rlfast.data.random_actions import random_legal, sizes_of
 from rlfast.env.spaces.actions import at_shares, shares_of
+from rlfast.env.spaces.random_actions import random_legal, sizes_of
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.memory.hidden_state import as_field

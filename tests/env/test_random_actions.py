@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.vector.utils import batch_space
 
 from rlfast._core import integers_of_each
-from rlfast.data.random_actions import RandomActions
+from rlfast.env.spaces.random_actions import RandomActions
 from rlfast.utils.tree import collate
 
 SIZES = [1, 2, 3, 18, 1000, 2**31 + 1, 2**32 - 1, 2**32, 2**40]

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import integers_of_each, uniform_below
-from rlfast.data.batch.batch import Batch
 from rlfast.utils import tree
 from rlfast.utils.runtime.extras import needed_by
 
-with needed_by("rlfast.data.random_actions"):
+with needed_by("rlfast.env.spaces.random_actions"):
     import gymnasium as gym
     from gymnasium.spaces import Discrete, MultiDiscrete
 
@@ -120,18 +119,6 @@ def _is_plain(space: gym.Space[Any]) -> bool:
 def _counts_from_zero(space: MultiDiscrete) -> bool:
     """Whether the space is one axis of int64 numbers that start at 0: the batched space of several ``Discrete(n)``."""
     return space.nvec.ndim == 1 and space.nvec.dtype == space.dtype == np.int64 and not space.start.any()
-
-
-def mask_of(obs: object) -> Any:
-    """Return the mask of legal actions.
-
-    :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
-    :return: bool ``[B, actions]``, an array or a tensor like ``obs.mask``; None without a mask.
-    """
-    if not isinstance(obs, Batch) or "mask" not in obs:
-        return None
-    mask = obs.mask
-    return mask.astype(bool, copy=False) if isinstance(mask, np.ndarray) else mask.bool()
 
 
 def random_legal(
