@@ -27,6 +27,8 @@ class Part(NamedTuple):
     """Whether it is of uint8, such as an image, as networks may scale such numbers."""
     is_integer: bool = False
     """Whether it is of other integers, by which networks may look up rows."""
+    is_double: bool = False
+    """Whether it is of float64, with which networks may compute before they convert it."""
     least: int = 0
     """A number that integers may be, and the next one, too."""
 
@@ -72,7 +74,7 @@ class Form:
         sizes: Any = shape  # of scripts without types, which may pass a range without end
         if not isinstance(sizes, tuple) or not all(isinstance(size, int | np.integer) for size in sizes):
             raise TypeError(f"the shape of an observation is a tuple of whole numbers, got {shape!r:.100}")
-        return _of_array(shape, is_bytes, False)
+        return _of_array(shape, is_bytes, False, False)
 
     def flat(self, obs: object, *, batched: bool = True) -> Any:
         """Return the numbers of observations in the order in which the engine reads them.
@@ -84,7 +86,7 @@ class Form:
         """
         if not self.parts[0].keys:
             obs = np.asarray(obs) if isinstance(obs, np.generic | float | int) else obs
-            if isinstance(obs, np.ndarray) and _kind(obs.dtype) != self.parts[0][2:4]:
+            if isinstance(obs, np.ndarray) and _kind(obs.dtype) != self.parts[0][2:5]:
                 raise SchemaMismatch(f"observations are {obs.dtype}")
             return obs
         rows: list[NDArray[Any]] = []
@@ -93,7 +95,7 @@ class Form:
             for key in known.keys:
                 part = part.get(key) if isinstance(part, dict | Batch) else None
             array = np.asarray(part)
-            if array.ndim < batched or Part.of(known.keys, array, int(batched))[:4] != known[:4]:
+            if array.ndim < batched or Part.of(known.keys, array, int(batched))[:5] != known[:5]:
                 raise SchemaMismatch(f"observations have another {'.'.join(known.keys)}")
             rows.append(array.reshape(*array.shape[: int(batched)], -1))
         if batched and len({len(row) for row in rows}) > 1:
@@ -141,18 +143,22 @@ class Form:
 
 
 @lru_cache(maxsize=256)
-def _of_array(shape: tuple[int, ...], is_bytes: bool, is_integer: bool) -> Form:
+def _of_array(shape: tuple[int, ...], is_bytes: bool, is_integer: bool, is_double: bool) -> Form:
     """Return the form of an array, the same object each time, which is quick to make and to compare."""
-    return Form((Part((), shape, is_bytes, is_integer),))
+    return Form((Part((), shape, is_bytes, is_integer, is_double),))
 
 
-def _kind(dtype: np.dtype[Any]) -> tuple[bool, bool]:
-    """Return whether numbers are bytes, and whether they are other integers."""
-    return _KINDS.get(dtype.char, (False, False))
+def _kind(dtype: np.dtype[Any]) -> tuple[bool, bool, bool]:
+    """Return whether numbers are bytes, whether they are other integers, and whether they are of float64."""
+    return _KINDS.get(dtype.char, (False, False, False))
 
 
-_KINDS = {"B": (True, False), **dict.fromkeys("bhHiIlLqQ", (False, True))}
-"""The integers, by the letter of their dtype."""
+_KINDS = {
+    "B": (True, False, False),
+    **dict.fromkeys("bhHiIlLqQ", (False, True, False)),
+    **dict.fromkeys("dg", (False, False, True)),
+}
+"""The dtypes that are told from float32, by their letters."""
 
 
 def _parts(obs: object, keys: tuple[str, ...], axes: int) -> Iterator[Part]:

@@ -493,6 +493,21 @@ TORCH = {
         Form((Part((), (), is_integer=True),)),
         "without a number of classes|raised",
     ),
+    "integers far from those that a float holds": (
+        lambda: Whole(lambda net, x: net.first((x - 2**30).float()), first=Linear(4, 2)),
+        Form((Part((), (4,), is_integer=True),)),
+        "adds integers beyond",
+    ),
+    "integers as bytes": (
+        lambda: Whole(lambda net, x: net.first(x.to(torch.uint8).float()), first=Linear(4, 2)),
+        Form((Part((), (4,), is_integer=True),)),
+        "makes bytes of larger integers",
+    ),
+    "float64 before the first layer": (
+        lambda: Whole(lambda net, x: net.first((x - 1e9).float()), first=Linear(4, 2)),
+        Form((Part((), (4,), is_double=True),)),
+        "computes in torch.float64",
+    ),
     "arithmetic of bytes": (lambda: Bytes(), pixels(4), "computes in torch.uint8"),
     "weight_norm": (
         lambda: User(nn.utils.parametrizations.weight_norm(Linear(4, 8)), Linear(8, 2)),

@@ -669,7 +669,7 @@ def test_a_dict_of_another_form_is_left_to_the_policy():
     policy = policy_of(FORMS["dict of float64"][0])
     obs = {"position": np.zeros((2, 2)), "image": np.zeros((2, 4), np.float32)}
     form = Form.of(obs, batched=True)
-    assert form.parts == (Part(("position",), (2,)), Part(("image",), (4,)))
+    assert form.parts == (Part(("position",), (2,), is_double=True), Part(("image",), (4,)))
     chooser = policy.native_chooser(form)
     assert chooser.choose(obs) is not None
     for other in (

@@ -20,6 +20,9 @@ from rlfast.utils.torch_private.changes import GRADIENT_MODE
 
 Sizes: TypeAlias = int | Sequence[int]
 """A number for each axis of images, or one for all."""
+MOST_SHIFTED = 2**22
+"""The largest integer that may be added to integers. A float holds all integers up to 2**24, so that larger ones, and
+their sums, are rounded in proportion to their size."""
 Operation: TypeAlias = Callable[[Program, Call], None]
 OPERATIONS: dict[str, Operation] = {}
 """What adds the nodes of a call, by the name of the function."""
@@ -99,7 +102,10 @@ def _move(program: Program, call: Call) -> None:
 def _convert(program: Program, call: Call) -> None:
     """Conversions, which change nothing: results of other dtypes are refused, but for integers of integers."""
     x = call.args[0]
-    if isinstance(x, Tensor) and {x.dtype, call.result.dtype} <= {torch.int64, torch.int32, torch.uint8}:
+    kinds = {x.dtype, call.result.dtype} if isinstance(x, Tensor) else set()
+    if kinds and kinds <= {torch.int64, torch.int32, torch.uint8}:
+        if call.result.dtype == torch.uint8 != x.dtype:
+            raise NotNativeError("the network makes bytes of larger integers")
         program.set(call.result, program.value(x), call.result.dtype)
     elif isinstance(x, Tensor):
         program.moved(call.result, lambda places: places, x)
@@ -215,6 +221,8 @@ def _add(program: Program, call: Call) -> None:
         program.elementwise(call.result, "add" if sign > 0 else "subtract", [x, y])
     elif isinstance(x, Tensor):
         dtype = torch.int64 if call.result.dtype == x.dtype == torch.int64 else torch.float32
+        if dtype == torch.int64 and abs(y) > MOST_SHIFTED:
+            raise NotNativeError(f"the network adds integers beyond {MOST_SHIFTED}, and the engine has floats")
         program.set(call.result, program.computed(x.shape, "shift", [program.value(x)], sign * float(y)), dtype)
     else:
         signed = program.value(y)

@@ -61,11 +61,11 @@ class Example(NamedTuple):
         :param generator: the source of random numbers.
         """
         tensors = [
-            torch.randn(rows, *part.shape, generator=generator)
-            if dtype is None
+            torch.randn(rows, *part.shape, generator=generator, dtype=dtype)
+            if dtype.is_floating_point
             else torch.randint(*limits, (rows, *part.shape), generator=generator, dtype=dtype)
             for part in form.parts
-            for dtype, limits in [_integers(part)]
+            for dtype, limits in [_numbers(part)]
         ]
         return cls(form.nested(tensors), form.nested([tensor.numpy() for tensor in tensors]), tensors)
 
@@ -77,11 +77,12 @@ class Example(NamedTuple):
         return numbers
 
 
-def _integers(part: Part) -> tuple[torch.dtype | None, tuple[int, int]]:
-    """Return the dtype of a part's integers, None for floats, and between which numbers they are."""
+def _numbers(part: Part) -> tuple[torch.dtype, tuple[int, int]]:
+    """Return the dtype of a part, and between which numbers its integers are."""
     if part.is_bytes:
         return torch.uint8, (0, 256)
-    return torch.int64 if part.is_integer else None, (part.least, part.least + 2)
+    floats = torch.float64 if part.is_double else torch.float32
+    return torch.int64 if part.is_integer else floats, (part.least, part.least + 2)
 
 
 class _Recorder(TorchFunctionMode):

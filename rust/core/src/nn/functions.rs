@@ -224,8 +224,8 @@ fn erfc<M: MulAdd>(x: f32) -> f32 {
         0.422_187_58,
         0.378_537_42,
     ];
-    let x = if x > 6.0 { 6.0 } else { x };
-    let t = (1.0 / M::mul_add(0.5, x, 1.0) - 0.625) / 0.375;
+    let fitted = if x > 6.0 { 6.0 } else { x };
+    let t = (1.0 / M::mul_add(0.5, fitted, 1.0) - 0.625) / 0.375;
     polynomial::<M, 11>(RATIO, t) * decay::<M>(x * x)
 }
 

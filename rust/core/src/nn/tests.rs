@@ -758,6 +758,15 @@ fn nodes_agree_with_plain_loops() {
 }
 
 #[test]
+fn tails_of_gelu_are_zero() {
+    let node = Node::Map { input: 0, function: Function::Gelu };
+    let numbers = [-9.0, -30.0, -1e10, f32::MIN, f32::MAX];
+    let found = forward(&Network::new(numbers.len(), vec![node]).unwrap(), &numbers);
+    assert!(found[..4].iter().all(|number| number.abs() < 1e-17), "{found:?}");
+    assert_eq!(found[4], f32::MAX);
+}
+
+#[test]
 fn numbers_become_places() {
     let mut made = Made::new(5);
     let slot = made.add(Node::OneHot { input: 0, size: 3 });
