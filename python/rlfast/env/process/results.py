@@ -113,10 +113,17 @@ class StepResults:
 
 
 def _vector_rewards(rew: NDArray[Any], extras: Extras) -> NDArray[Any]:
-    """Returns rewards ``(K, agents)`` for environments with one reward per agent."""
-    size = max(len(extra["reward"]) for extra in extras.values() if "reward" in extra)
-    out = np.repeat(rew[:, None], size, axis=1)
-    for k, extra in extras.items():
-        if "reward" in extra:
-            out[k] = extra["reward"]
+    """Returns rewards ``(K, agents)`` for environments with one reward per agent; zeros for those that were only reset.
+
+    :raises ValueError: others have one number, or another number of agents.
+    """
+    vectors = {k: extra["reward"] for k, extra in extras.items() if "reward" in extra}
+    shapes = {vector.shape for vector in vectors.values()}
+    others = np.delete(rew, [*vectors])
+    if len(shapes) > 1 or others.any():
+        found = sorted(shapes | ({()} if others.any() else set()))
+        raise ValueError(f"rewards of all environments must be of one shape, got {found}")
+    out = np.zeros((len(rew), *shapes.pop()))
+    for k, vector in vectors.items():
+        out[k] = vector
     return out
