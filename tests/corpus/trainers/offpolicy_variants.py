@@ -1,4 +1,5 @@
-"""How many gradient steps there are for several ratios of updates to steps."""
+"""Off-policy runs: with several ratios of updates, stopped early, and as an iterator over epochs."""
+
 
 import json
 
@@ -52,7 +53,8 @@ def collectors(size=200, lengths=(5, 5)):
     return policy, train, test
 
 
-out = {}
+COMMON = {"episode_per_test": 2, "batch_size": 4, "verbose": False, "show_progress": False}
+ratios = {}
 for ratio, per_collect in ((1, 4), (0.25, 8), (2.0, 3), (0.1, 10)):
     policy, train, test = collectors()
     result = OffpolicyTrainer(
@@ -62,11 +64,51 @@ for ratio, per_collect in ((1, 4), (0.25, 8), (2.0, 3), (0.1, 10)):
         max_epoch=1,
         step_per_epoch=80,
         step_per_collect=per_collect,
-        episode_per_test=2,
-        batch_size=4,
         update_per_step=ratio,
-        verbose=False,
-        show_progress=False,
+        **COMMON,
     ).run()
-    out[f"{ratio} {per_collect}"] = [len(policy.updates), result.gradient_step, result.train_step]
-print(json.dumps(out))
+    ratios[f"{ratio} {per_collect}"] = [len(policy.updates), result.gradient_step, result.train_step]
+
+stopped = {}
+for in_train in (True, False):
+    policy, train, test = collectors()
+    result = OffpolicyTrainer(
+        policy=policy,
+        train_collector=train,
+        test_collector=test,
+        max_epoch=5,
+        step_per_epoch=30,
+        step_per_collect=3,
+        update_per_step=0.5,
+        stop_fn=lambda mean: mean >= 5,
+        test_in_train=in_train,
+        **COMMON,
+    ).run()
+    stopped[str(in_train)] = [result.train_step, result.best_reward, len(policy.updates)]
+
+policy, train, test = collectors()
+trainer = OffpolicyTrainer(
+    policy=policy,
+    train_collector=train,
+    test_collector=test,
+    max_epoch=3,
+    step_per_epoch=10,
+    step_per_collect=10,
+    update_per_step=0.1,
+    **COMMON,
+)
+epochs = []
+for stats in trainer:
+    epochs.append(
+        [
+            stats.epoch,
+            stats.train_collect_stat.n_collected_steps,
+            stats.train_collect_stat.n_collected_episodes,
+            stats.test_collect_stat.returns_stat.mean,
+            stats.info_stat.gradient_step,
+            stats.info_stat.best_reward,
+            type(stats.training_stat).__name__,
+        ]
+    )
+epochs.append([trainer.env_step, trainer.best_reward, trainer.best_epoch, trainer.max_epoch])
+print(json.dumps({"ratios": ratios, "stop_early": stopped, "epochs": epochs}))
