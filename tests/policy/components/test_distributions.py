@@ -13,8 +13,9 @@ from torch import nn
 
 from rlfast.data import Batch
 from rlfast.functional import Categorical, DiagonalNormal
-from rlfast.policy import PPOPolicy
+from rlfast.policy import A2CPolicy, PPOPolicy
 from rlfast.policy.components.distributions import draw, log_prob_of, takes_a_tuple
+from rlfast.policy.rollout import Minibatch
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.discrete import Actor, Critic
@@ -271,3 +272,28 @@ def test_distributions_of_a_class_of_ones_own_get_actions_as_they_are():
             return -act
 
     assert log_prob_of(Own(), torch.ones(3, 1, dtype=torch.int64)).tolist() == [[-1], [-1], [-1]]
+
+
+class Squashed(td.TransformedDistribution):
+    def __init__(self, loc_scale: tuple[torch.Tensor, torch.Tensor]) -> None:
+        super().__init__(td.Independent(td.Normal(*loc_scale), 1), [td.TanhTransform(cache_size=1)])
+
+
+class Estimated(Squashed):
+    def entropy(self):
+        return -self.log_prob(self.rsample())
+
+
+@pytest.mark.parametrize("kind", [A2CPolicy, PPOPolicy])
+def test_one_without_an_entropy_is_named(kind):
+    torch.manual_seed(0)
+    nets = {"actor": ActorProb(Net(3, hidden_sizes=[8]), 1), "critic": Critic(Net(3, hidden_sizes=[8]))}
+    zeros = torch.zeros(4)
+    batch = Minibatch(torch.zeros(4, 3), torch.full((4, 1), 0.5), torch.ones(4), zeros, zeros, logp_old=zeros)
+    for dist_fn, expected in (
+        (Squashed, pytest.raises(NotImplementedError, match="Squashed, which has no entropy")),
+        (Estimated, nullcontext()),
+    ):
+        policy = kind(**nets, optim=adam(1e-3), dist_fn=dist_fn, action_space=Box(-1, 1, (1,)))
+        with expected:
+            assert policy.gradient_step(batch)["loss"].isfinite()

@@ -63,6 +63,23 @@ def draw(dist: Distribution, stream: torch.Generator | None) -> Any:
         return dist.sample()
 
 
+def entropy_of(dist: Distribution) -> torch.Tensor:
+    """Return the entropies of distributions.
+
+    :param dist: the distribution of B rows.
+    :return: what ``dist.entropy`` returns.
+    :raises NotImplementedError: PyTorch has no formula for it, as for those of torch's ``TransformedDistribution``.
+    """
+    try:
+        entropy: torch.Tensor = dist.entropy()
+    except NotImplementedError as error:
+        raise NotImplementedError(
+            f"dist_fn made a {type(dist).__name__}, which has no entropy. Return a subclass of it with a method "
+            "entropy(), such as the estimate -self.log_prob(self.rsample())"
+        ) from error
+    return entropy
+
+
 def log_prob_of(dist: Any, act: torch.Tensor) -> torch.Tensor:
     """Return the log-probabilities of actions as a buffer has them, which may have integers where the distribution
     draws floats, or lack its axes of length 1, after random actions or in data of others.

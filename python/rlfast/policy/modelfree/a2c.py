@@ -6,7 +6,7 @@ import torch
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss, value_loss
 from rlfast.policy.base import TrainingStats
-from rlfast.policy.components.distributions import log_prob_of
+from rlfast.policy.components.distributions import entropy_of, log_prob_of
 from rlfast.policy.modelfree.pg import PGPolicy
 from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, validate_arguments
@@ -77,7 +77,7 @@ class A2CPolicy(RolloutLearner):
         dist = self.dist(batch)
         actor_loss = policy_gradient_loss(log_prob_of(dist, batch.act), batch.adv)
         vf_loss = value_loss(self.critic(batch.obs).flatten(), batch.returns)
-        ent_loss = dist.entropy().mean()
+        ent_loss = entropy_of(dist).mean()
         loss = actor_loss + self.vf_coef * vf_loss - self.ent_coef * ent_loss
         descend(loss, self.optim, self.max_grad_norm)
         losses = {"loss": loss, "actor_loss": actor_loss, "vf_loss": vf_loss, "ent_loss": ent_loss}

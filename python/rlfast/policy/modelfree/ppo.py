@@ -8,7 +8,7 @@ from rlfast.data.types import RolloutBatchProtocol
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, explained_variance, policy_change, value_loss
 from rlfast.policy.base import TrainingStats
-from rlfast.policy.components.distributions import log_prob_of
+from rlfast.policy.components.distributions import entropy_of, log_prob_of
 from rlfast.policy.components.minibatches import summaries_of
 from rlfast.policy.modelfree.a2c import A2CPolicy
 from rlfast.policy.rollout import Minibatch, RolloutLearner, RolloutOptions
@@ -135,7 +135,7 @@ class PPOPolicy(RolloutLearner):
         clip_loss = clipped_surrogate_loss(logp_B, batch.logp_old, adv_B, self.eps_clip, self.dual_clip)  # equation 7
         value_B = self.critic(batch.obs).flatten()
         vf_loss = value_loss(value_B, batch.returns, batch.v_s if self.value_clip else None, self.eps_clip)
-        entropy = dist.entropy().mean()
+        entropy = entropy_of(dist).mean()
         loss = clip_loss + self.vf_coef * vf_loss - self.ent_coef * entropy
         change, share = policy_change(logp_B.detach(), batch.logp_old, self.eps_clip)
         descend(loss, self.optim, self.max_grad_norm)
