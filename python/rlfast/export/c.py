@@ -159,11 +159,11 @@ def _windows(window: Array) -> tuple[str, int, int]:
 def _conv(
     to: _Writer, slot: int, below: int, weight: Array, bias: Array | None, window: Array, groups: float, relu: object
 ) -> None:
-    """Add a convolution: several filters at several places of a row together, whose sums stay in registers."""
+    """Add a convolution: several filters at several places together, whose sums stay in registers."""
     out_h, out_w = _results(window)
-    channels, h, w, kh, kw, _, sw, ph, pw = map(int, window[:9])
-    own, each = channels // int(groups), weight.shape[0] // int(groups)
-    lanes, across = min(each, LANES), 1 if ph or pw else max(k for k in range(1, ACROSS + 1) if out_w % k == 0)
+    channels, h, w, kh, kw, sh, sw, ph, pw, dh, dw = map(int, window)
+    own, each, places = channels // int(groups), weight.shape[0] // int(groups), out_h * out_w
+    lanes, across = min(each, LANES), min(places, ACROSS)
     blocks = -(-each // lanes)
     packed = np.zeros((int(groups), blocks * lanes, own * kh * kw), np.float32)
     packed[:, :each] = weight.reshape(int(groups), each, -1)
@@ -171,20 +171,32 @@ def _conv(
     start = (
         "0.0f" if bias is None else f"{to.array(bias)}[g * {each} + (f * {lanes} + i < {each} ? f * {lanes} + i : 0)]"
     )
-    sums = range(across)
-    to.code.append(
-        f"{{ int g, f, y, x, c, a, b; for (g = 0; g < {int(groups)}; g++) for (f = 0; f < {blocks}; f++)\n"
-        f"        for (y = 0; y < {out_h}; y++) for (x = 0; x < {out_w}; x += {across}) {{\n"
+    sums, image = range(across), f"s{below}"
+    to.code.append("{ int g, f, p, q, c, a, b;")
+    if ph or pw:  # a copy with zeros around it
+        image, tall, wide = "image", h + 2 * ph, w + 2 * pw
+        to.code.append(
+            f"float image[{channels * tall * wide}]; for (i = 0; i < {channels * tall * wide}; i++) image[i] = 0.0f;\n"
+            f"        for (c = 0; c < {channels}; c++) for (a = 0; a < {h}; a++) for (b = 0; b < {w}; b++)\n"
+            f"        image[(c * {tall} + a + {ph}) * {wide} + b + {pw}] = s{below}[(c * {h} + a) * {w} + b];"
+        )
+        h, w = tall, wide
+    to.code.append(  # the last places may be computed twice
+        f"for (g = 0; g < {int(groups)}; g++) for (f = 0; f < {blocks}; f++)\n"
+        f"        for (q = 0; q < {places}; q += {across}) {{ p = q < {places - across} ? q : {places - across};\n"
         f"        float {', '.join(f't{k}[{lanes}]' for k in sums)};\n"
         f"        const float *w = {to.array(np.ascontiguousarray(packed))} + (g * {blocks} + f) * {packed[0].size};\n"
-        f"        for (i = 0; i < {lanes}; i++) {' = '.join(f't{k}[i]' for k in sums)} = {start};\n"
-        f"        for (c = 0; c < {own}; c++) for (a = 0; a < {kh}; a++) for (b = 0; b < {kw}; b++, w += {lanes}) {{\n"
-        + _inside(window)
-        + f"        const float *in = s{below} + ((g * {own} + c) * {h} + iy) * {w} + ix;\n"
-        + "".join(f"        for (i = 0; i < {lanes}; i++) t{k}[i] += w[i] * in[{k * sw}];\n" for k in sums)
-        + "        }\n"
+        f"        const float *in = {image} + g * {own * h * w};\n"
+        + "".join(
+            f"        const int o{k} = (p + {k}) / {out_w} * {sh * w} + (p + {k}) % {out_w} * {sw};\n" for k in sums
+        )
+        + f"        for (i = 0; i < {lanes}; i++) {' = '.join(f't{k}[i]' for k in sums)} = {start};\n"
+        f"        for (c = 0; c < {own}; c++, in += {h * w}) for (a = 0; a < {kh}; a++) for (b = 0; b < {kw}; b++) {{\n"
+        f"        const float *at = in + a * {dh * w} + b * {dw};\n"
+        + "".join(f"        for (i = 0; i < {lanes}; i++) t{k}[i] += w[i] * at[o{k}];\n" for k in sums)
+        + f"        w += {lanes}; }}\n"
         f"        for (i = 0; i < {lanes} && f * {lanes} + i < {each}; i++) {{\n"
-        f"        float *out = s{slot} + ((g * {each} + f * {lanes} + i) * {out_h} + y) * {out_w} + x;"
+        f"        float *out = s{slot} + (g * {each} + f * {lanes} + i) * {places} + p;"
         + "".join(f" out[{k}] = t{k}[i];" for k in sums)
         + " } } }"
     )
@@ -193,16 +205,7 @@ def _conv(
 
 
 LANES, ACROSS = 32, 4
-"""The filters and the places of a row whose sums are computed together."""
-
-
-def _inside(window: Array) -> str:
-    """Return the row and the column of an image that a window reads in C, and the way on outside of the image."""
-    h, w, _, _, sh, sw, ph, pw, dh, dw = map(int, window[1:])
-    text = f"        const int iy = y * {sh} + a * {dh} - {ph}, ix = x * {sw} + b * {dw} - {pw};\n"
-    if ph or pw:
-        text += f"        if (iy < 0 || iy >= {h} || ix < 0 || ix >= {w}) continue;\n"
-    return text
+"""The filters and the places of an image whose sums are computed together."""
 
 
 def _pool(start: str, step: str, end: str) -> Callable[..., None]:
