@@ -45,6 +45,17 @@ def test_td3_bc_moves_its_actor_between_value_and_data():
     assert policy.actor.act.item() == pytest.approx(0.5 + 1.5 * 2.0 - 2 * (0.5 + 0.5 - -0.0) / 2 * 1.0)
 
 
+@pytest.mark.parametrize("name", ["td3-bc", "rebrac", "td3"])
+def test_smoothed_actions_stay_among_those_of_data(name):
+    noise, beyond = torch.tensor([[-9.0], [0.5], [9.0]]), [[0.25], [0.85], [1.25]]  # by 0.2 times it, up to 0.5
+    limited = beyond if name == "td3" else [[0.25], [0.85], [1.0]]
+    cases = [({}, limited), ({"action_scaling": False}, limited), ({"action_bound_method": None}, limited)]
+    for options, expected in [*cases, ({"action_scaling": False, "action_bound_method": None}, beyond)]:
+        policy = of_lines(name, Given(0.75), **options)
+        found = policy.smoothed_actions(torch.zeros(3, 1), None, noise)
+        assert torch.allclose(found, torch.tensor(expected)), options
+
+
 def test_rebrac_penalizes_targets_and_the_actor():
     policy = of_lines("rebrac", Given(0.5), critic_penalty=2.0, actor_penalty=3.0, policy_noise=0.0)
     told = []

@@ -50,12 +50,14 @@ def test_there_is_no_target_network_to_ask():
         make("IQN")(Batch(obs=np.zeros((1, 4), np.float32), info={}), model="model_old")
 
 
-@pytest.mark.parametrize(("double", "expected"), [(True, [0.5, 1.5]), (False, [2.0, 6.0])])
-def test_targets_by_hand(double, expected):
+@pytest.mark.parametrize(
+    ("double", "sign", "expected"), [(True, 1, [0.5, 1.5]), (False, 1, [2.0, 6.0]), (False, -1, [0.5, 1.5])]
+)
+def test_targets_by_hand(double, sign, expected):
     policy = make("IQN", Ramp(), target_update_freq=10, is_double=double)
     with torch.no_grad():
         policy.model_old.steepness[0] = torch.tensor([4.0, 1.0])  # for which 0 is the best action
-    levels = torch.tensor([[0.1, 0.2, 0.3]]), torch.tensor([[0.5, 1.5]])
+    levels = sign * torch.tensor([[0.1, 0.2, 0.3]]), torch.tensor([[0.5, 1.5]])  # the first choose, also without double
     calls = []
     policy.model.register_forward_hook(lambda *_: calls.append(1))
     assert policy.next_value(np.array([0]), None, *levels).tolist() == [expected]

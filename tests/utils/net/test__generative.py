@@ -18,6 +18,14 @@ def test_actions_are_moved_by_a_part_of_their_bound():
     assert moved.tolist()[0] == pytest.approx([0.7, 2.0])  # and no further than the bound
 
 
+def test_each_action_is_moved_by_its_own_output():
+    torch.manual_seed(0)
+    obs, act, net = torch.randn(5, 4), torch.zeros(5, 2), Perturbation(MLP(4 + 2, 2, [8]), max_action=1.0)
+    alone = torch.cat([net(obs[k : k + 1], act[k : k + 1]) for k in range(5)])
+    assert torch.allclose(net(obs, act), alone)
+    assert not torch.allclose(alone[0], alone[1])
+
+
 def test_vae_decodes_mean_and_noise():
     vae, obs, act = autoencoder(), torch.randn(5, 4), torch.randn(5, 2)
     noise = torch.randn(5, 3)

@@ -28,7 +28,7 @@ class FloatEnvValueFactory(EnvValueFactory[float, TEnvs], ABC, Generic[TEnvs]):
 
 @dataclass(eq=False, repr=False)
 class FloatEnvValueFactoryMaxActionScaled(FloatEnvValueFactory[ContinuousEnvironments]):
-    """Gives a multiple of the largest action.
+    """Gives a multiple of the largest action. Actions that ``action_scaling`` stretches range from -1 to 1 before.
 
     :param value: the factor.
     """

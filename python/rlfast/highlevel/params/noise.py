@@ -24,7 +24,8 @@ class NoiseFactory(ToStringMixin, ABC):
 class NoiseFactoryMaxActionScaledGaussian(NoiseFactory):
     """Makes normal noise.
 
-    :param std_fraction: its standard deviation, in multiples of the largest action.
+    :param std_fraction: its standard deviation, in multiples of the largest action. It is added before
+        ``action_scaling`` stretches actions, by the largest action again.
     """
 
     std_fraction: float

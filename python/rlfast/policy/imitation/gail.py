@@ -85,7 +85,9 @@ class GAILPolicy(PPOPolicy):
         return cast("torch.Tensor", self.disc_net(torch.cat([obs.flatten(1), act.flatten(1).to(obs.dtype)], dim=1)))
 
     def process_fn(self, batch: RolloutBatchProtocol, buffer: ReplayBuffer, indices: Index) -> Any:
-        """Replace the rewards by the discriminator's, and prepare the roll-out; see :class:`RolloutLearner`."""
+        """Replace the rewards by those of the discriminator before it learns from the roll-out (algorithm 1 has those
+        after it), and prepare the roll-out; see :class:`RolloutLearner`.
+        """
         with torch.no_grad():
             batch.rew = functional.softplus(self.disc(batch)).flatten().cpu().numpy()
         return super().process_fn(batch, buffer, indices)

@@ -23,7 +23,7 @@ class ReBRACPolicy(TD3Policy):
 
     .. math::
         y &= r + \gamma \Bigl( \min_j Q^-_j(s', \tilde a) - \beta_2 \|\tilde a - \hat a'\|^2 \Bigr), \qquad
-            \tilde a = \mu^-(s') + \mathrm{clip}(\epsilon, -c, c) \\
+            \tilde a = \bigl[\mu^-(s') + \mathrm{clip}(\epsilon, -c, c)\bigr]_{-1}^1 \\
         L(\mu) &= \frac1B \sum \beta_1 \|\mu(s) - \hat a\|^2 - \lambda \min_j Q_j\bigl(s, \mu(s)\bigr), \qquad
             \lambda = \frac1{\frac1B \sum |\min_j Q_j|}
 
@@ -40,6 +40,7 @@ class ReBRACPolicy(TD3Policy):
     """
 
     stats_class = ReBRACTrainingStats
+    targets_stay_in_range = True
     learns_from_sequences = False
     learns_from_returns = False
     extra_names = ("act_next", "has_next")

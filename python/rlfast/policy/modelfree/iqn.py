@@ -105,17 +105,18 @@ class IQNPolicy(QLearner):
         return legal_values(logits.mean(dim=2), mask)  # section 3, the policy of K samples
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
-        """Draw the levels by which the trained network chooses, and, if there is one, those of the target network."""
+        """Draw the levels by which actions are chosen, and, if there is a target network, those of their quantiles."""
         online = self._draw(rows, self.online_sample_size)
         return (online,) if self.model_old is None else (online, self._draw(rows, self.target_sample_size))
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N']``; without a target network, ``[B, N]``."""
-        if self.is_double or self.model_old is None:
-            target = choosing = self.quantiles(obs_next, draws[0], state)[0]
-        if self.model_old is not None:
-            target = self.quantiles(obs_next, draws[1], state, model="model_old")[0]
-        q_BA = self.compute_q_value(choosing if self.is_double else target, action_mask(obs_next))
+        by_trained = self.is_double or self.model_old is None
+        choosing = self.quantiles(obs_next, draws[0], state, model="model" if by_trained else "model_old")[0]
+        q_BA = self.compute_q_value(choosing, action_mask(obs_next))
+        if self.model_old is None:
+            return output_of_actions(choosing, q_BA.argmax(dim=1))
+        target = self.quantiles(obs_next, draws[1], state, model="model_old")[0]  # other levels than those that chose
         return output_of_actions(target, q_BA.argmax(dim=1))
 
     def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:

@@ -15,7 +15,8 @@ class BranchingNet(NetBase[TRecurrentState]):
 
     .. math:: Q_d(s, a_d) = V(s) + A_d(s, a_d) - \frac1n \sum_{a'} A_d(s, a')
 
-    with n choices in each dimension.
+    with n choices in each dimension. The gradient that reaches the shared layers is not divided by the number of
+    branches plus one, as that of the paper is.
 
     :param state_shape: the shape of one observation; its elements are flattened.
     :param num_branches: the number of dimensions of an action. Default: 0.

@@ -10,7 +10,7 @@ class Perturbation(Placed):
     """A network that moves actions a little, within their bounds (arXiv:1812.02900, section 4.1).
 
     :param preprocess_net: called as ``preprocess_net(input)`` with observations and actions concatenated, ``[B, state +
-        action]``; returns ``[B, action]`` and a hidden state, which is not used.
+        action]``; returns ``[B, action]``, alone or with a hidden state, which is not used.
     :param max_action: actions are in [-max_action, max_action].
     :param device: has no effect: the network stays where ``preprocess_net`` is.
     :param phi: the largest movement, as a part of ``max_action``. Default: 0.05.
@@ -37,7 +37,8 @@ class Perturbation(Placed):
         :param action: actions, ``[B, action]``.
         :return: ``[B, action]``.
         """
-        logits = self.preprocess_net(torch.cat([state, action], -1))[0]
+        output = self.preprocess_net(torch.cat([state, action], -1))
+        logits = output[0] if isinstance(output, tuple) else output
         moved = action + self.phi * self.max_action * torch.tanh(logits)
         return moved.clamp(-self.max_action, self.max_action)
 
