@@ -92,8 +92,6 @@ class Uneven:
     metadata: dict = {}
 
     def observation_space(self, agent):
-        from gymnasium.spaces import Discrete
-
         return Discrete(2 if agent == "a" else 3)
 
     action_space = observation_space
@@ -101,6 +99,9 @@ class Uneven:
 
 def test_agents_of_different_kinds_are_refused():
     with pytest.raises(AssertionError, match=r"that of a is Discrete\(2\) and that of b is Discrete\(3\)"):
+        PettingZooEnv(Uneven())
+    Uneven.action_space = Uneven.observation_space = lambda *_: Discrete(2)
+    with pytest.raises(ValueError, match="agents of a Uneven act at once: use pettingzoo"):
         PettingZooEnv(Uneven())
 
 

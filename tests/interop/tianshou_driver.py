@@ -231,8 +231,11 @@ def check_pickle_files_and_update():
     copies = [ours.ReplayBuffer(100), ours.ReplayBuffer(100), host.ReplayBuffer(100)]
     for copy, source in zip(copies, (yours, mine, yours), strict=True):
         np.testing.assert_array_equal(copy.update(source), np.arange(45))
-    same(copies[0][:], copies[2][:])
-    same(copies[1][:], copies[2][:])
+    same(copies[0][:], copies[1][:])
+    one, other = (copy[:] for copy in copies[::2])
+    for name in ("truncated", "done"):  # ours truncate the running episodes of all environments but the last
+        assert one.pop(name).sum() > other.pop(name).sum()
+    same(one, other)
 
 
 def check_columns_through_meta():

@@ -66,7 +66,8 @@ def value(rng, narrow, depth, rows, plain):
         return kind, {k: value(rng, narrow, depth - 1, rows, plain) for k in rng.sample(KEYS, rng.randint(0, 3))}
     if kind == "dicts":
         kind_of = {"a": int, "b": float, "c": bool, "d": str}
-        return kind, [{k: kind_of[k](number(rng)) for k in rng.sample(KEYS, rng.randint(0, 2))} for _ in range(rows)]
+        rows_of = [{k: kind_of[k](number(rng)) for k in rng.sample(KEYS, rng.randint(0, 2))} for _ in range(rows)]
+        return kind, [row or {"a": 0} for row in rows_of]  # empty ones are of no row in Tianshou
     if kind in ("array", "tensor"):
         dtypes = ["float64", "float64", "int64", "bool"] + (["float32", "uint8"] if narrow else [])
         return kind, rng.choice(dtypes), (rows, *rng.choice([(), (), (2,), (3, 2)])), rng.randrange(100)

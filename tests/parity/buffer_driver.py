@@ -165,9 +165,9 @@ class Run:
         self.buffer.save_hdf5(path)
 
     def moved(self, size: int) -> Any:
-        """All rows, moved twice into a new buffer."""
+        """All rows, moved twice into a new buffer, environment by environment."""
         other = self.data.ReplayBuffer(size, **self.spec["options"])
-        indices = [other.update(self.buffer), other.update(self.buffer)]
+        indices = [other.update(one) for one in 2 * [*getattr(self.buffer, "buffers", [self.buffer])]]
         rows = other.sample_indices(0)
         return [indices, len(other), plain(other[rows]) if len(rows) else None, other.unfinished_index()]
 

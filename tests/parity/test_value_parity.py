@@ -40,20 +40,9 @@ WITH_OTHERS = (
     "cat with tensor",
 )
 COPIES = (
-    "deepcopy",
-    "copy",
-    "pickle",
-    "pickle row",
-    "empty",
-    "empty row",
-    "Batch(b, copy)",
-    "mean",
-    "+1",
-    "+b",
-    "*2",
-    "/2",
-    "sum",
-)
+    "deepcopy", "copy", "pickle", "pickle row", "empty", "empty row",
+    "Batch(b, copy)", "mean", "+1", "+b", "*2", "/2", "sum",
+)  # fmt: skip
 SETTING = ("ints[", "batch[", "tensor[", "f4 2d[", "objects[", "[v]")
 
 #: Each documented difference: its name in docs/differences.md, and when an operation on a value may show it.
@@ -101,6 +90,7 @@ DIFFERENCES: dict[str, Callable[[str, str, Outcome, Outcome], bool]] = {
         and operation.startswith(("create_value", "alloc", "stack", "cat", "repr"))
         and not fails(ours)
     ),
+    "a list of dicts as a field, such as infos, of which some are empty": of("dicts and empty"),
     "which error is raised when several things are wrong": lambda _kind, operation, ours, theirs: (
         fails(ours) and fails(theirs) and operation.startswith(SETTING)
     ),

@@ -156,6 +156,8 @@ class Machine:
         want = []
         for place in range(len(rows) if self.model.rings[operation.ring].capacity else 0):
             row = {path: column[place, ...].copy() for path, column in fields.items() if path != ("done",)}
+            if place + 1 < len(rows) and rows[place + 1].ring != rows[place].ring:
+                row["truncated",] |= ~row["terminated",]
             want.append(Replay.add(self.model, operation.ring, row)[0])
         same("update", got, np.array(want, np.int64))
 

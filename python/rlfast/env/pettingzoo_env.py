@@ -27,7 +27,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
     ``observation_space`` and ``action_space`` are the spaces of a single agent.
 
     :param env: a PettingZoo environment (AEC) whose agents all have the same spaces.
-    :raises ArgumentError: the agents have different spaces.
+    :raises ArgumentError: the agents have different spaces, or act all at once.
 
     >>> from pettingzoo.classic import tictactoe_v3                      # doctest: +SKIP
     >>> env = PettingZooEnv(tictactoe_v3.env())                          # doctest: +SKIP
@@ -45,6 +45,8 @@ class PettingZooEnv(gym.Env[Any, Any]):
         self.agent_idx = {agent: i for i, agent in enumerate(self.agents)}
         self.observation_space = self._common_space("observation_space")
         self.action_space = self._common_space("action_space")
+        if not hasattr(env, "observe"):
+            raise ArgumentError(f"agents of a {type(env).__name__} act at once: use pettingzoo.utils.parallel_to_aec")
         self.metadata = dict(env.metadata)
         self.render_mode = getattr(env, "render_mode", None)
         self.spec = EnvSpec(re.sub(r"[^\w:.-]", "_", str(self.metadata.get("name") or type(env).__name__)))

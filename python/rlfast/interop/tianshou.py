@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rlfast import data
 from rlfast._core import Replay
 from rlfast.data.batch.batch import wrap
+from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.column_batch import ColumnBatch
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
@@ -147,15 +148,17 @@ class _Hosted:
         :return: the indices of these rows in this buffer.
         """
         _UNCHECKED.pop(self._store, None)
-        if isinstance(buffer, data.ReplayBuffer):
+        if isinstance(buffer, data.ReplayBuffer) or self._rows.ring is None:  # managers have no such method
             return super().update(buffer)  # type: ignore[misc,no-any-return]
         if self.maxsize == 0 or len(buffer) == 0:
             return np.array([], np.int64)
         stack_num, buffer.stack_num = buffer.stack_num, 1
         rows = buffer.sample_indices(0)
         buffer.stack_num = stack_num
-        rings = np.full(len(rows), self._rows.ring or 0, np.int64)
-        added: Added = self._core.add(ours(buffer._meta[rows]).__dict__, rings)
+        sizes = [len(one) for one in getattr(buffer, "buffers", [buffer])]
+        fields = {**ours(buffer._meta[rows]).__dict__}
+        writing.cut_between(fields, np.repeat(np.arange(len(sizes)), sizes))
+        added: Added = self._core.add(fields, np.full(len(rows), self._rows.ring, np.int64))
         return added[0] - self._rows.base
 
     def reset(self, keep_statistics: bool = False) -> None:

@@ -356,6 +356,14 @@ def test_without_rows_there_is_no_length(batch):
         len(batch)
 
 
+def test_empty_dicts_of_a_list_keep_their_rows():
+    infos = np.array([{}, {"won": True, "at": {"x": 2}}, {}], object)
+    for batch in (Batch(info=infos), Batch({"info": [*infos]})):
+        assert batch.info.won.tolist() == [False, True, False]
+        assert batch.info.at.x.tolist() == [0, 2, 0]
+    assert Batch(info=[{}, {}]).info.is_empty()
+
+
 def test_is_empty():
     assert Batch().is_empty()
     assert not Batch(a={}).is_empty()

@@ -458,6 +458,21 @@ def test_update_between_buffers_that_store_differently():
     assert "obs_next" not in back._meta
 
 
+@pytest.mark.parametrize("ignore_obs_next", [False, True])
+def test_running_episodes_of_a_vector_buffer_are_not_joined(ignore_obs_next):
+    source, target = VectorReplayBuffer(8, 2), ReplayBuffer(8, ignore_obs_next=ignore_obs_next, stack_num=2)
+    for i in range(4):
+        obs, flags = np.array([i, 100 + i]), np.zeros(2, bool)
+        fields = {"obs": obs, "act": flags, "rew": obs, "truncated": flags, "obs_next": obs + 1}
+        source.add(Batch(**fields, terminated=np.array([i == 1, False])))
+    target.update(source)
+    assert target.terminated.nonzero()[0].tolist() == [1]
+    assert target.truncated.nonzero()[0].tolist() == [3]  # the episode of the second environment is still running
+    assert target[[3, 4]].obs_next.tolist() == [[3, 4], [100, 101]]
+    assert target[[4]].obs.tolist() == [[100, 100]]
+    assert target.done.tolist() == [False, True, False, True, *4 * [False]]
+
+
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
 def test_copies_are_equal_and_independent(clone):
     buffer = PrioritizedReplayBuffer(5, 0.6, 0.4, stack_num=2, seed=3)

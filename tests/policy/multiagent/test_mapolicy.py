@@ -188,6 +188,17 @@ def test_the_buffer_as_an_agent_knows_it():
     assert len(copy.deepcopy(rows)) == len(pickle.loads(pickle.dumps(rows))) == 12
 
 
+def test_the_newest_row_without_a_next_observation_is_left_out():
+    for steps in (12, 13, 14):
+        known, read = (
+            agent_rows("b", steps, buffer=VectorReplayBuffer(90, 1, ignore_obs_next=ignored)) for ignored in (0, 1)
+        )
+        mine = np.flatnonzero(known._acts(np.arange(steps)))
+        assert read.turns(mine).known.tolist() == known.turns(mine).known.tolist()
+        known._buffer.set_batch(Batch({k: v for k, v in known._buffer._meta.items() if k != "info"}))
+        assert known.turns(mine).terminated.tolist() == read.turns(mine).terminated.tolist()
+
+
 def test_sums_of_rewards_over_turns():
     rows = agent_rows("a", steps=12)
     total, discount, last = rows.nstep(np.array([0, 3, 6, 7]), 2, 0.5)

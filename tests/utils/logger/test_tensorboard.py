@@ -52,6 +52,12 @@ def test_what_was_logged_is_read_back(tmp_path):
     for step in (1, 2, 3):
         logger.log_train_data({"returns_stat": {"mean": step / 2}, "n": step}, step)
     logger.finalize()
+    for step in range(10_001):  # of more than these the reader takes a sample by default
+        logger.writer.add_scalar("own/loss", step, step)
+    logger.writer.add_scalar("own/loss/actor", 4.0, 0)
+    logger.finalize()
     data = TensorboardLogger.restore_logged_data(str(tmp_path))
+    assert len(data["own"]["loss"]) == 10_001
+    assert data["own/loss/actor"].tolist() == [4.0]
     assert data["train"]["returns_stat"]["mean"].tolist() == [0.5, 1.0, 1.5]
     assert data["train"]["n"].tolist() == [1, 2, 3]

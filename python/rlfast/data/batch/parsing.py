@@ -44,7 +44,7 @@ def parse(value: object, cls: type[BatchBase], key: str = "") -> Any:
     if is_tensor(value) or (key == _STATE and _is_hidden(value)):
         return value
     if is_batch_set(value):
-        return cls(value)
+        return cls(_with_places(value, cls))
     if isinstance(value, Sequence) and not isinstance(value, str | bytes) and any(map(is_tensor, value)):
         return _of_tensors(value)
     return as_array(value)
@@ -87,6 +87,13 @@ def is_batch_set(value: Any) -> bool:
     else:
         is_set = isinstance(value, list | tuple) and len(value) > 0
     return is_set and all(isinstance(entry, dict | BatchBase) for entry in value)
+
+
+def _with_places(entries: Any, cls: type[BatchBase]) -> Any:
+    """Gives empty dicts a key of the others, without a value, so that they get rows of zeros and are not left out."""
+    if all(isinstance(entry, dict) for entry in entries) and (filled := [*filter(None, entries)]):
+        return [entry or {next(iter(filled[0])): made(cls, {})} for entry in entries]
+    return entries
 
 
 def _of_tensors(values: Sequence[Any]) -> Any:

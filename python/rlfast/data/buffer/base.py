@@ -266,7 +266,8 @@ class ReplayBuffer(FileMethods, PriorityMethods, TianshouView):
     def update(self, buffer: ReplayBuffer) -> Index:
         """Appends copies of all rows of another buffer, oldest first.
 
-        :param buffer: the other buffer.
+        :param buffer: the other buffer. Of a vector buffer, the episode that is running in an environment is truncated
+            where rows of the next one follow.
         :return: int64, the indices of the rows in this buffer; empty if there are no rows, or this buffer has size 0.
         :raises TypeError: if a value cannot be converted to the dtype of its column.
         :raises ValueError: if the shapes of the rows differ.

@@ -30,7 +30,9 @@ class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         space = env.action_space
         if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
             raise ArgumentError(f"ContinuousToDiscrete needs a Box action space of one axis, got {space}")
-        given = repeat(action_per_dim, space.shape[0]) if isinstance(action_per_dim, int) else action_per_dim
+        given = (
+            repeat(action_per_dim, space.shape[0]) if isinstance(action_per_dim, int | np.integer) else action_per_dim
+        )
         counts = [*islice(given, space.shape[0] + 1)]
         if len(counts) != space.shape[0] or min(counts) < 2:
             raise ArgumentError(

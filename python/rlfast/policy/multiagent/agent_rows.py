@@ -200,7 +200,7 @@ class AgentRows:
         An agent may leave a game that goes on: infos of :class:`~rlfast.env.PettingZooEnv` have flags of each agent.
         """
         terminated, truncated = self._at(rows, "terminated"), self._at(rows, "truncated")
-        info = self._buffer.get(rows, "info", stack_num=1)
+        info = self._buffer.get(rows, "info", Batch(), stack_num=1)
         if not (isinstance(info, Batch) and "terminations" in info and "truncations" in info):
             return terminated, truncated
         left, cut = (np.asarray(info[key], np.bool_)[:, self._column] for key in ("terminations", "truncations"))
@@ -215,7 +215,10 @@ class AgentRows:
         return is_turn_of(self._agent, self._buffer.get(rows, "obs", stack_num=1))
 
     def _sees_next(self, rows: Index) -> NDArray[np.bool_]:
-        return is_turn_of(self._agent, self._buffer.get(rows, "obs_next", stack_num=1))
+        sees = is_turn_of(self._agent, self._buffer.get(rows, "obs_next", stack_num=1))
+        if self._buffer.options.get("ignore_obs_next"):  # the newest rows have their own observations there
+            sees &= ~np.isin(rows, self._buffer.unfinished_index())
+        return sees
 
 
 def is_turn_of(agent: str, obs: Any) -> NDArray[np.bool_]:

@@ -122,18 +122,20 @@ class TensorboardLogger(CheckpointLogger):
         """Reads the values of all scalars in the event files of a folder.
 
         :param log_path: the folder.
-        :return: arrays of values by name, in the order of their steps, nested at the slashes in the names.
+        :return: arrays of values by name, in the order of their steps, nested at the slashes in the names. Where a
+            name with more slashes begins with another name, it is not nested.
         """
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-        events = EventAccumulator(str(log_path))
+        events = EventAccumulator(str(log_path), size_guidance={"scalars": 0})  # by default a sample of 10,000 values
         events.Reload()
         data: dict[str, Any] = {}
-        for name in events.Tags()["scalars"]:
+        for name in sorted(events.Tags()["scalars"]):
             *scopes, last = name.split("/")
-            inner = data
+            inner: Any = data
             for scope in scopes:
-                inner = inner.setdefault(scope, {})
+                inner = inner.setdefault(scope, {}) if isinstance(inner, dict) else inner
+            inner, last = (inner, last) if isinstance(inner, dict) else (data, name)
             inner[last] = np.array([event.value for event in events.Scalars(name)])
         return data
 

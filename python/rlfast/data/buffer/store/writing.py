@@ -40,23 +40,43 @@ def append_all(rows: RowRange, others: RowRange) -> Index:
     """Appends copies of all rows of another buffer, oldest first, and returns their indices in this buffer."""
     if len(others) == 0 or rows.maxsize == 0:
         return np.array([], np.int64)
+    assert rows.ring is not None
     fields, count = others.core.hold(partial(_all, others))
-    return rows.core.add(fields, np.full(count, rows.ring or 0, np.int64))[0] - rows.base
+    return rows.core.add(fields, np.full(count, rows.ring, np.int64))[0] - rows.base
 
 
 def move_all(rows: RowRange, others: RowRange) -> Index:
     """Moves all rows of another ring of the same store to this one, and returns their indices in this buffer."""
+    assert rows.ring is not None
     assert others.ring is not None
     if len(others) == 0 or rows.maxsize == 0:
         others.store.reset(others.ring, keep_statistics=False)
         return np.array([], np.int64)
     fields, count = _all(others)
-    index = rows.core.add(fields, np.full(count, rows.ring or 0, np.int64), others.ring)[0]
+    index = rows.core.add(fields, np.full(count, rows.ring, np.int64), others.ring)[0]
     rows.store.release(others.ring)
     return index - rows.base
 
 
 def _all(rows: RowRange) -> tuple[dict[str, Any], int]:
-    """Returns all rows, oldest first, and their number."""
+    """Returns all rows, oldest first, and their number.
+
+    An episode that is running in a ring is truncated where rows of another ring follow.
+    """
     live = rows.store.live(rows.only_ring)
-    return rows.store.take(live, stack_num=1), len(live)
+    fields = rows.store.take(live, stack_num=1)
+    cut_between(fields, np.searchsorted(rows.store.offsets, live, side="right"))
+    return fields, len(live)
+
+
+def cut_between(fields: dict[str, Any], rings: Index) -> None:
+    """Truncates running episodes where rows of another ring follow.
+
+    :param fields: rows, whose flags are replaced.
+    :param rings: the ring of each row.
+    """
+    seams = np.flatnonzero(np.diff(rings))
+    if len(seams):
+        fields["truncated"] = np.array(fields["truncated"], np.bool_)
+        fields["truncated"][seams] |= ~np.asarray(fields["terminated"], np.bool_)[seams]
+        fields["done"] = fields["terminated"] | fields["truncated"]
