@@ -168,6 +168,12 @@ def test_wrong_answer_names_env_and_restarts(kind, mode, answer, message):
     envs.close()
 
 
+def test_one_environment_is_not_several():
+    env = Wrong(RIGHT)
+    with pytest.raises(ValueError, match="several env_fns return the same environment"):
+        DummyVectorEnv([lambda: env] * 2)
+
+
 @pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv])
 def test_rewards_of_different_shapes_are_named(kind):
     ones = ((RIGHT[0], 1.0, *RIGHT[2:]), (RIGHT[0], np.ones(2), *RIGHT[2:]))

@@ -2,6 +2,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -169,15 +170,18 @@ def best(run_dir):
     return {path.name: path.read_bytes() for path in (run_dir / "best").iterdir()}
 
 
+_OF_MACHINES = re.compile("time|speed|peak_memory")
+
+
 def metrics(run_dir):
     rows = CSVLogger(run_dir / "metrics.csv").rows(), JSONLLogger(run_dir / "metrics.jsonl").rows()
-    return [[{k: v for k, v in row.items() if "time" not in k and "speed" not in k} for row in one] for one in rows]
+    return [[{k: v for k, v in row.items() if not _OF_MACHINES.search(k)} for row in one] for one in rows]
 
 
 def scalars(run_dir):
     events = EventAccumulator(str(run_dir))
     events.Reload()
-    tags = [tag for tag in events.Tags()["scalars"] if "time" not in tag and "speed" not in tag]
+    tags = [tag for tag in events.Tags()["scalars"] if not _OF_MACHINES.search(tag)]
     # sorted: the files of one process and second are read in the order of their numbers as text, 10 before 9
     return {tag: sorted((event.step, event.value) for event in events.Scalars(tag)) for tag in tags}
 
@@ -581,6 +585,14 @@ def test_a_return_before_training_does_not_stop_it(tiny, run_dir, monkeypatch):
     assert (result.env_step, result.reached) == (260, True)
     with pytest.warns(RunWarning, match="ended at step 260, where a test reached 7: nothing was left to do"):
         resume(run_dir, max_steps=800)
+    with pytest.warns(RunWarning, match="ended at step 260, where"):
+        resume(run_dir, max_steps=8)
+    assert read_config(run_dir) == tiny(stop_return=7.0, max_steps=400)  # as nothing was done
+    with pytest.raises(ConfigError, match="a resumed run has its learning_rate from the checkpoint"):
+        resume(run_dir, learning_rate=0.5)
+    returns = iter([8.0, 9.5])
+    again = resume(run_dir, stop_return=9.0)
+    assert (again.env_step, again.reached, read_config(run_dir).stop_return) == (400, True, 9.0)
 
 
 def scripted_tests(monkeypatch, *returns):

@@ -50,17 +50,9 @@ def value(rng, narrow, depth, rows, plain):
         kinds += ["dict", "dict", "dict"]
     if not plain:
         kinds += [
-            "single",
-            "single",
-            "none",
-            "string",
-            "ragged",
-            "mixed",
-            "tensors",
-            "uneven tensors",
-            "dicts",
-            "empty list",
-        ]
+            "single", "single", "none", "string", "ragged",
+            "mixed", "tensors", "uneven tensors", "dicts", "empty list",
+        ]  # fmt: skip
     kind = rng.choice(kinds)
     if kind == "dict":
         return kind, {k: value(rng, narrow, depth - 1, rows, plain) for k in rng.sample(KEYS, rng.randint(0, 3))}

@@ -32,13 +32,9 @@ def of(*kinds: str) -> Callable[[str, str, Outcome, Outcome], bool]:
 
 
 WITH_OTHERS = (
-    "stack with array",
-    "stack with 1",
-    "stack with tensor",
-    "cat with array",
-    "cat with array 2d",
-    "cat with tensor",
-)
+    "stack with array", "stack with 1", "stack with tensor", "cat with array",
+    "cat with array 2d", "cat with tensor",
+)  # fmt: skip
 COPIES = (
     "deepcopy", "copy", "pickle", "pickle row", "empty", "empty row",
     "Batch(b, copy)", "mean", "+1", "+b", "*2", "/2", "sum",

@@ -173,6 +173,9 @@ def _resume(arguments: Sequence[str]) -> int:
     parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run")
     parser.add_argument("--max-steps", type=whole_number, default=argparse.SUPPRESS, help="go on up to this many steps")
     parser.add_argument(
+        "--stop-return", type=float, default=argparse.SUPPRESS, help="of a run that a test has ended: another threshold"
+    )
+    parser.add_argument(
         "--device",
         default=argparse.SUPPRESS,
         help="where the networks shall live: cpu, cuda, ... [the run's, if it is here]",

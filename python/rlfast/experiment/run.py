@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import traceback
@@ -105,6 +106,10 @@ def train(
     return _run_and_close(config, run_dir, parts, checkpoint=None)
 
 
+_IN_CHECKPOINTS = re.compile(r"seed|env_seeds|adam_eps|alpha|(\w+_)?learning_rate")
+"""Settings that are with the optimizers, the networks and the random streams in checkpoints."""
+
+
 def check_settings(config: RunConfig) -> None:
     """Checks what a new run needs beyond valid settings.
 
@@ -140,15 +145,20 @@ def resume(
         may be imported, and the objects of a declaration unpickled, which runs code that the folder names. Default:
         False, which allows only what a run of yours has named on this machine.
     :param make_parts: makes the parts of the run.
-    :param changes: settings to change, such as ``max_steps`` or ``device``. A Ray cluster must be named here: the
-        run does not connect to the one in its settings by itself.
+    :param changes: settings to change, such as ``max_steps`` or ``device``; not seeds, learning rates and other numbers
+        that the checkpoint has. A run that a test has ended goes on with another ``stop_return``. A Ray cluster must be
+        named here: the run does not connect to the one in its settings by itself.
     :return: the result.
     :raises ConfigError: if there is no such run, its checkpoint cannot be used, or a change is not possible; nothing
         was started then.
     """
     run_dir = Path(run_dir)
     try:
-        config = replace(read_config(run_dir), run_dir=run_dir, **changes)
+        before = read_config(run_dir)
+        config = replace(before, run_dir=run_dir, **changes)
+        for name in changes:
+            if _IN_CHECKPOINTS.fullmatch(name) and getattr(config, name) != getattr(before, name):
+                raise ValueError(f"a resumed run has its {name} from the checkpoint: leave {name} out")
         check_outside(run_dir, config, allow=allow_import, asked=changes)
         check_cluster(run_dir, config, changes)
         here = on_this_machine(config, changes.get("device"))
@@ -256,8 +266,10 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         trainer = make_trainer(config, parts, logger, saver)
         if checkpoint is not None:
             _load(checkpoint, trainer)
-            write_config(run_dir, written, algorithm_of(config).name, declaration.beyond)  # with the changes
-            if trainer.is_over:
+            trainer.stop_fn_flag &= read_config(run_dir).stop_return == config.stop_return
+            if not trainer.is_over:
+                write_config(run_dir, written, algorithm_of(config).name, declaration.beyond)  # with the changes
+            else:
                 why = f", where a test reached {config.stop_return:g}" if trainer.stop_fn_flag else ""
                 where = place(config, trainer.env_step)
                 warnings.warn(f"the run had ended at {where}{why}: nothing was left to do", RunWarning, stacklevel=2)

@@ -18,23 +18,10 @@ from rlfast.utils.logger import BaseLogger
 from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 
 _COUNTERS = (
-    "_started",
-    "_epoch_step",
-    "epoch",
-    "start_epoch",
-    "best_epoch",
-    "env_step",
-    "gradient_step",
-    "best_reward",
-    "best_reward_std",
-    "last_rew",
-    "last_len",
-    "policy_update_time",
-    "sample_time",
-    "stop_fn_flag",
-    "iter_num",
-    "_update_debt",
-)
+    "_started", "_epoch_step", "epoch", "start_epoch", "best_epoch", "env_step",
+    "gradient_step", "best_reward", "best_reward_std", "last_rew", "last_len",
+    "policy_update_time", "sample_time", "stop_fn_flag", "iter_num", "_update_debt",
+)  # fmt: skip
 
 
 class Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def restore(value: object, cls: type[BatchBase]) -> Any:
     return np.asanyarray(value) if is_number(value) else value
 
 
-def is_batch_set(value: Any) -> bool:
+def is_batch_set(value: Any) -> TypeGuard[Sequence[Any]]:
     """Whether the value is a sequence of dicts or batches: an object array, or a list or tuple that is not empty."""
     if isinstance(value, np.ndarray):
         is_set = value.dtype == object and value.ndim > 0
@@ -89,7 +89,7 @@ def is_batch_set(value: Any) -> bool:
     return is_set and all(isinstance(entry, dict | BatchBase) for entry in value)
 
 
-def _with_places(entries: Any, cls: type[BatchBase]) -> Any:
+def _with_places(entries: Sequence[Any], cls: type[BatchBase]) -> Sequence[Any]:
     """Gives empty dicts a key of the others, without a value, so that they get rows of zeros and are not left out."""
     if all(isinstance(entry, dict) for entry in entries) and (filled := [*filter(None, entries)]):
         return [entry or {next(iter(filled[0])): made(cls, {})} for entry in entries]

@@ -14,6 +14,7 @@ from rlfast.env.backends.base import Tree
 from rlfast.env.backends.workers import Failures, Workers, as_call, reset_arguments, with_env_id
 from rlfast.env.worker import DummyEnvWorker, ResetResult, reset_result, seed_space, step_result
 from rlfast.utils import tree
+from rlfast.utils.arguments.checks import ArgumentError
 
 _NUMBERS = {float, int, np.float64, np.float32}
 """The usual types of rewards."""
@@ -38,6 +39,8 @@ class InProcess(Workers):
         as_space: bool | None,
     ) -> None:
         super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space)
+        if len({id(worker.env) for worker in self.workers}) < len(self.workers):
+            raise ArgumentError("several env_fns return the same environment: each must make one of its own")
         self._pending_steps: list[tuple[list[int], list[Any]]] = []  # environments and their actions
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:

@@ -68,7 +68,7 @@ def push(folder: Path, name: str, *, private: bool = False) -> str:
     try:
         api.create_repo(name, private=private, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload a policy trained with rlfast")
-    except (HfHubHTTPError, LocalTokenNotFoundError) as error:
+    except (*HfHubHTTPError.__bases__, LocalTokenNotFoundError) as error:  # type: ignore[misc]  # connections fail, too
         advice = "; hf auth login stores a token" if "401" in str(error) or "token" in str(error) else ""
         raise OSError(f"{name} cannot be uploaded: {_first_line(error)}{advice}") from error
     return f"{api.endpoint}/{name}"

@@ -184,6 +184,8 @@ def _algorithm(content: Mapping[str, Any]) -> str:
     found = re.fullmatch(r"stable_baselines3\.(dqn|sac|td3)\.policies", module)
     if found is None:
         raise _Unfit(f"its policy is of {module}: agents of PPO, A2C, DQN, SAC and TD3 are read")
+    if content["policy_kwargs"].get("n_critics") == 1:
+        raise _Unfit("it has one critic, as DDPG's agents: agents of PPO, A2C, DQN, SAC and TD3 are read")
     return found[1]
 
 
