@@ -76,7 +76,7 @@ BY_DRAWS = {
     "bdq": [(TARGET, True), ({"is_double": False}, False)],
     "imitation": [({"continuous": False}, False), ({"continuous": True}, False)],
     "td3_bc": [
-        ({"policy_noise": 0.05}, False),  # so that no smoothed action is beyond 1, which ours would limit
+        ({}, False),
         ({"alpha": 0.5, "update_actor_freq": 3, "noise_clip": 0.1, **NSTEP}, True),
     ],
     "bcq": [({}, False), ({"lmbda": 0.25, "num_sampled_action": 3, "gamma": 0.9}, False)],

@@ -48,7 +48,7 @@ def test_td3_bc_moves_its_actor_between_value_and_data():
 @pytest.mark.parametrize("name", ["td3-bc", "rebrac", "td3"])
 def test_smoothed_actions_stay_among_those_of_data(name):
     noise, beyond = torch.tensor([[-9.0], [0.5], [9.0]]), [[0.25], [0.85], [1.25]]  # by 0.2 times it, up to 0.5
-    limited = beyond if name == "td3" else [[0.25], [0.85], [1.0]]
+    limited = beyond if name != "rebrac" else [[0.25], [0.85], [1.0]]
     cases = [({}, limited), ({"action_scaling": False}, limited), ({"action_bound_method": None}, limited)]
     for options, expected in [*cases, ({"action_scaling": False, "action_bound_method": None}, beyond)]:
         policy = of_lines(name, Given(0.75), **options)

@@ -21,8 +21,8 @@ TTD3BCTrainingStats = TypeVar("TTD3BCTrainingStats", bound=TD3BCTrainingStats)
 class TD3BCPolicy(TD3Policy):
     r"""TD3 with behavioural cloning, from fixed data (Fujimoto and Gu, arXiv:2106.06860).
 
-    The critics learn as those of :class:`TD3Policy`, with smoothed actions within -1 and 1. The actor's loss also has
-    the distance from the actions of the data:
+    The critics learn as those of :class:`TD3Policy`, whose smoothed actions may lie beyond -1 and 1, unlike in the
+    authors' code. The actor's loss also has the distance from the actions of the data:
 
     .. math::
         L(\mu) = -\frac{\alpha}{\frac1B \sum |Q_1(s, \mu(s))|} \frac1B \sum Q_1\bigl(s, \mu(s)\bigr)
@@ -46,7 +46,6 @@ class TD3BCPolicy(TD3Policy):
     """
 
     stats_class = TD3BCTrainingStats
-    targets_stay_in_range = True
     learns_from_sequences = False
 
     @validate_arguments
