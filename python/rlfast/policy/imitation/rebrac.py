@@ -40,7 +40,6 @@ class ReBRACPolicy(TD3Policy):
     """
 
     stats_class = ReBRACTrainingStats
-    targets_stay_in_range = True
     learns_from_sequences = False
     learns_from_returns = False
     extra_names = ("act_next", "has_next")
@@ -65,6 +64,12 @@ class ReBRACPolicy(TD3Policy):
         batch.act_next = np.asarray(buffer.get(following, "act", stack_num=1))
         batch.has_next = following != last
         return last
+
+    def smoothed_actions(self, obs: object, state: object, noise: torch.Tensor) -> torch.Tensor:
+        """Return actions of the target actor with noise, within -1 and 1, as those of the data are; ``[B, *shape]``."""
+        act = super().smoothed_actions(obs, state, noise)
+        is_limited = self.action_bound_method == "clip" or (self.action_scaling and self.action_bound_method is None)
+        return act.clamp(-1.0, 1.0) if is_limited else act
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for each critic and, if it is due, one for the actor and one of the target networks."""

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Required, TypeVar, Unpack
+from typing import Literal, Required, TypeVar, Unpack
 
 import torch
 from torch import nn
@@ -83,9 +83,6 @@ class TD3Policy(ActorCriticLearner):
 
     stats_class = TD3TrainingStats
     learns_from_sequences = True
-    targets_stay_in_range: ClassVar[bool] = False
-    """Whether smoothed actions are limited to -1 and 1, for data without others. Buffers of the policy's own steps have
-    actions with noise, which lie beyond and have the effect of the limit."""
 
     @validate_arguments
     def __init__(
@@ -125,9 +122,7 @@ class TD3Policy(ActorCriticLearner):
         :param noise: standard normal numbers.
         """
         act = self.act(obs, state, model="actor_old")
-        act = smoothed_action(act, noise, self.policy_noise, self.noise_clip)
-        is_limited = self.action_bound_method == "clip" or (self.action_scaling and self.action_bound_method is None)
-        return act.clamp(-1.0, 1.0) if self.targets_stay_in_range and is_limited else act
+        return smoothed_action(act, noise, self.policy_noise, self.noise_clip)
 
     def next_value(self, obs_next: object, state: object = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the smaller value of the observation after the last reward (equation 10), ``[B]``."""
