@@ -480,74 +480,49 @@ class LocalStop(EpochStopCallback):
         return False
 
 
+PPO, DQN, SAC = builders.PPOExperimentBuilder, builders.DQNExperimentBuilder, builders.SACExperimentBuilder
+
+
 @pytest.mark.filterwarnings("ignore:the model gives 8 values:UserWarning")
 @pytest.mark.parametrize(
     ("declare", "error", "match"),
     [
-        (lambda c, s, d, p: builders.PPOExperimentBuilder(None, c, s), TypeError, "needs an EnvFactory"),
-        (lambda c, s, d, p: builders.DQNExperimentBuilder(p, c, s).build().run("x"), ConfigError, "discrete actions"),
-        (lambda c, s, d, p: builders.SACExperimentBuilder(d, c, s).build().run("x"), ConfigError, "continuous actions"),
+        (lambda c, s, d, p: PPO(None, c, s), TypeError, "needs an EnvFactory"),
+        (lambda c, s, d, p: DQN(p, c, s), ConfigError, "discrete actions"),
+        (lambda c, s, d, p: SAC(d, c, s), ConfigError, "continuous actions"),
+        (lambda c, s, d, p: PPO(d, c, s).with_ppo_params(DQNParams()), TypeError, "needs a PPOParams, got DQNParams"),
         (
-            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, s).with_ppo_params(DQNParams()),
-            TypeError,
-            "needs a PPOParams, got DQNParams",
-        ),
-        (
-            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, s).with_settings(prioritised=True).build().run("x"),
+            lambda c, s, d, p: PPO(d, c, s).with_settings(prioritised=True),
             ConfigError,
             r"no settings \['prioritised'\]",
         ),
         *(
             (
-                lambda c, s, d, p, said=said: (
-                    builders.PPOExperimentBuilder(d, c, s).with_settings(**said).build().run("x")
-                ),
+                lambda c, s, d, p, said=said: PPO(d, c, s).with_settings(**said),
                 ConfigError,
                 "with_settings cannot say .*: ExperimentConfig and EnvFactory do",
             )
             for said in ({"env": "Acrobot-v1"}, {"seed": 4}, {"device": "cpu"}, {"run_dir": Path("elsewhere")})
         ),
-        (lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, s).with_name(3), TypeError, "needs a str, got 3"),
+        (lambda c, s, d, p: PPO(d, c, s).with_name(3), TypeError, "needs a str, got 3"),
         (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(p, c, s)
-                .with_epoch_stop_callback(EpochStopCallbackRewardThreshold())
-                .build()
-                .run("x")
-            ),
+            lambda c, s, d, p: PPO(p, c, s).with_epoch_stop_callback(EpochStopCallbackRewardThreshold()),
             ConfigError,
             "no reward_threshold",
         ),
+        (lambda c, s, d, p: PPO(d, c, replace(s, start_timesteps=5)), ConfigError, "leave out start_timesteps"),
         (
-            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, replace(s, start_timesteps=5)).build().run("x"),
-            ConfigError,
-            "leave out start_timesteps",
-        ),
-        (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(p, c, s)
-                .with_actor_factory(ActorFactoryDiscreteNet((8,)))
-                .build()
-                .run("x")
-            ),
+            lambda c, s, d, p: PPO(p, c, s).with_actor_factory(ActorFactoryDiscreteNet((8,))),
             ConfigError,
             "needs discrete actions",
         ),
-        (
-            lambda c, s, d, p: builders.DQNExperimentBuilder(d, c, s).with_model_factory(Features()).build().run("x"),
-            ConfigError,
-            "cannot take an observation",
-        ),
+        (lambda c, s, d, p: DQN(d, c, s).with_model_factory(Features()), ConfigError, "cannot take an observation"),
         *(
             (
-                lambda c, s, d, p, kind=kind, task=task: (
-                    getattr(builders, kind)(
-                        EnvFactoryRegistered(task=task, venv_type=VectorEnvType.DUMMY),
-                        c,
-                        replace(s, replay_buffer_stack_num=2),
-                    )
-                    .build()
-                    .run("x")
+                lambda c, s, d, p, kind=kind, task=task: getattr(builders, kind)(
+                    EnvFactoryRegistered(task=task, venv_type=VectorEnvType.DUMMY),
+                    c,
+                    replace(s, replay_buffer_stack_num=2),
                 ),
                 ConfigError,
                 f"stacks of 2 observations, which they cannot take: .*{why}",
@@ -560,90 +535,57 @@ class LocalStop(EpochStopCallback):
             )
         ),
         (
-            lambda c, s, d, p: builders.DQNExperimentBuilder(d, c, s).with_model_factory(Eight()).build().run("x"),
+            lambda c, s, d, p: DQN(d, c, s).with_model_factory(Eight()),
             ConfigError,
             "gives 8 numbers, and there are 2 actions",
         ),
+        (lambda c, s, d, p: PPO(d, c, s).with_epoch_stop_callback(LocalStop()), ConfigError, "cannot be saved"),
         (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(d, c, s).with_epoch_stop_callback(LocalStop()).build().run("x")
-            ),
-            ConfigError,
-            "cannot be saved",
-        ),
-        (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(EnvFactoryRegistered(task="No-v0", venv_type=VectorEnvType.AUTO), c, s)
-                .build()
-                .run("x")
-            ),
+            lambda c, s, d, p: PPO(EnvFactoryRegistered(task="No-v0", venv_type=VectorEnvType.AUTO), c, s),
             ConfigError,
             "`No` doesn't exist",
         ),
         (
-            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, replace(s, num_train_envs=0)).build().run("x"),
+            lambda c, s, d, p: PPO(d, c, replace(s, num_train_envs=0)),
             ConfigError,
             "num_train_envs must be at least 1, got 0",
         ),
         (
-            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, replace(s, step_per_collect=0)).build().run("x"),
+            lambda c, s, d, p: PPO(d, c, replace(s, step_per_collect=0)),
             ConfigError,
             "step_per_collect must be at least 1, got 0",
         ),
         (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(d, c, replace(s, num_test_episodes=0))
-                .with_epoch_stop_callback(EpochStopCallbackRewardThreshold())
-                .build()
-                .run("x")
+            lambda c, s, d, p: PPO(d, c, replace(s, num_test_episodes=0)).with_epoch_stop_callback(
+                EpochStopCallbackRewardThreshold()
             ),
             ConfigError,
             "--eval-episodes must be at least 1, got 0",
         ),
         (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(d, c, s)
-                .with_epoch_train_callback(EpochTrainCallbackDQNEpsLinearDecay(1.0, 0.1))
-                .build()
-                .run("x")
-            ),
+            lambda c, s, d, p: PPO(d, c, s).with_epoch_train_callback(EpochTrainCallbackDQNEpsLinearDecay(1.0, 0.1)),
             ConfigError,
             "ppo does not choose random actions by eps",
         ),
         (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(d, c, s)
-                .with_epoch_test_callback(EpochTestCallbackDQNSetEps(0.1))
-                .build()
-                .run("x")
-            ),
+            lambda c, s, d, p: PPO(d, c, s).with_epoch_test_callback(EpochTestCallbackDQNSetEps(0.1)),
             ConfigError,
             "ppo does not choose random actions by eps",
         ),
+        (lambda c, s, d, p: DQN(d, c, s).with_model_factory(None), TypeError, "needs a ModuleFactory, got None"),
         (
-            lambda c, s, d, p: builders.DQNExperimentBuilder(d, c, s).with_model_factory(None),
-            TypeError,
-            "needs a ModuleFactory, got None",
-        ),
-        (
-            lambda c, s, d, p: builders.SACExperimentBuilder(p, c, s).with_critic2_factory(SmallActor()),
+            lambda c, s, d, p: SAC(p, c, s).with_critic2_factory(SmallActor()),
             TypeError,
             "needs a CriticFactory, got SmallActor",
         ),
         (
-            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, s).with_epoch_stop_callback(475),
+            lambda c, s, d, p: PPO(d, c, s).with_epoch_stop_callback(475),
             TypeError,
             "needs an EpochStopCallback, got 475",
         ),
+        (lambda c, s, d, p: builders.ExperimentBuilder(d, c, s), NotImplementedError, "use the builder of one"),
         (
-            lambda c, s, d, p: builders.ExperimentBuilder(d, c, s).build(),
-            NotImplementedError,
-            "use the builder of one",
-        ),
-        (
-            lambda c, s, d, p: (
-                builders.PPOExperimentBuilder(d, replace(c, policy_restore_directory="nowhere"), s).build().run("x")
-            ),
+            lambda c, s, d, p: PPO(d, replace(c, policy_restore_directory="nowhere"), s),
             ConfigError,
             "'nowhere' has neither policy.safetensors nor a checkpoint",
         ),
@@ -653,7 +595,7 @@ def test_bad_declarations_are_refused_before_anything_starts(
     declare, error, match, config, sampling, cart_pole, pendulum, tmp_path
 ):
     with pytest.raises(error, match=match) as raised:
-        declare(config, sampling, cart_pole, pendulum)
+        declare(config, sampling, cart_pole, pendulum).build().run("x")
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "log").exists()
 

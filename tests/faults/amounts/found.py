@@ -32,71 +32,12 @@ INTEGERS = re.compile(r"\b(int|integer|(NonNegative|Positive)Int|Index|IndexLike
 ALWAYS = frozenset(["id", "ids", "index", "indices", "seed", "shape", "size", "stack_num"])
 """Names of amounts, whatever their annotations."""
 NATIVE = frozenset(
-    [
-        "action",
-        "actions",
-        "ask",
-        "bank",
-        "banks",
-        "batch_size",
-        "before",
-        "bound",
-        "by",
-        "capacities",
-        "capacity",
-        "columns",
-        "count",
-        "cursors",
-        "data",
-        "end",
-        "env",
-        "envs",
-        "files",
-        "foreign",
-        "greedy",
-        "horizon",
-        "id",
-        "ids",
-        "index",
-        "indices",
-        "inputs",
-        "kind",
-        "known",
-        "leaves",
-        "length",
-        "limit",
-        "max_episode_steps",
-        "n",
-        "n_step",
-        "needed",
-        "note",
-        "num_envs",
-        "offset",
-        "options",
-        "phase",
-        "pid",
-        "places",
-        "powers",
-        "priority",
-        "ready",
-        "ring",
-        "rings",
-        "seed",
-        "seeds",
-        "shape",
-        "size",
-        "sizes",
-        "slots",
-        "snapshot",
-        "spins",
-        "stack_num",
-        "start",
-        "starts",
-        "steps",
-        "unfinished",
-        "value",
-        "worker",
-    ]
+    """
+    action actions ask bank banks batch_size before bound by capacities capacity columns count cursors data end env
+    envs files foreign greedy horizon id ids index indices inputs kind known leaves length limit max_episode_steps n
+    n_step needed note num_envs offset options phase pid places powers priority ready ring rings seed seeds shape
+    size sizes slots snapshot spins stack_num start starts steps unfinished value worker
+    """.split()  # noqa: SIM905
 )
 """Names of amounts in the engine, whose signatures have no annotations."""
 NEVER = frozenset(["device", "self", "args", "kwargs", "cls"])
