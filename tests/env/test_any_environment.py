@@ -55,6 +55,39 @@ def test_observations_may_be_anything(face, name, declares):
     assert envs.action_space == [None] * 3
 
 
+class OneArray(gym.Env):
+    """Environments of this class return the same array, which each of them overwrites."""
+
+    observation_space, action_space = box(), spaces.Discrete(90)
+    shared = np.zeros(2, np.float32)
+
+    def __init__(self, number, nested):
+        self.number, self.nested = number, nested
+        if nested:
+            self.observation_space = spaces.Dict(a=box())
+
+    def reset(self, *, seed=None, options=None):
+        return self.step(0)[0], {}
+
+    def step(self, action):
+        self.shared[:] = (self.number, action)
+        return {"a": self.shared} if self.nested else self.shared, 0.0, bool(action), False, {}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("mode", [None, "same-step", "next-step"])
+@pytest.mark.parametrize("kind", ["in-process", "process"])
+def test_environments_may_share_the_array_they_return(kind, mode, nested):
+    with BACKENDS[kind]([lambda k=k: OneArray(k, nested) for k in range(3)], autoreset_mode=mode) as envs:
+        rows = [
+            envs.reset_rows()[0],
+            *(envs.exchange(np.array(actions)).obs_next for actions in ([4, 5, 6], [7, 8, 9])),
+        ]
+    shown = [(row["a"] if nested else row)[:, 1].tolist() for row in rows]
+    assert [(row["a"] if nested else row)[:, 0].tolist() for row in rows] == [[0, 1, 2]] * 3
+    assert shown == [[0] * 3, [4, 5, 6], [0] * 3 if mode == "next-step" else [7, 8, 9]]
+
+
 @pytest.mark.parametrize("own", [{}, {"space": Words()}, {"space": Words((2,), np.int16)}])
 def test_arrays_whose_space_says_no_shape_are_stacked(face, own):
     envs = face([lambda k=k: Showing(**own, value=np.full(2, k, np.int16)) for k in range(3)])

@@ -64,10 +64,17 @@ class InProcess(Workers):
             try:
                 if "seed" in request:
                     seed_space(worker.action_space, request["seed"])
-                results[i] = reset_result(worker.env.reset(**request))
+                obs, info = reset_result(worker.env.reset(**request))
+                results[i] = self._own(obs), info
             except Exception as error:
                 failures[i] = with_env_id(error, i, as_call("reset", request))
         return results, failures
+
+    def _own(self, obs: Any) -> Any:
+        """Copies an observation that the steps of other environments may overwrite: several may share one array."""
+        if len(self.workers) == 1:
+            return obs
+        return obs.copy() if type(obs) is np.ndarray else tree.copied(obs)
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:  # noqa: ARG002
         return self._stepping
@@ -81,10 +88,11 @@ class InProcess(Workers):
                     if ended and i in ended:
                         self._resetting.add(i)
                         obs, info = reset_result(workers[i].env.reset())
-                        answers[i] = (obs, 0.0, False, False, info)
+                        answers[i] = (self._own(obs), 0.0, False, False, info)
                     else:
                         answer = workers[i].env.step(action)
                         is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
-                        answers[i] = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
+                        obs, *others = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
+                        answers[i] = (self._own(obs), *others)
                 except Exception as error:
                     self._failed[i] = with_env_id(error, i, f"step({action!r})")
