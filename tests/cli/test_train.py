@@ -167,11 +167,13 @@ def test_bad_arguments_end_with_2_and_leave_nothing(arguments, message, tmp_path
         (["--max-steps", "10", "--max-steps", "60"], "max_steps", 60),
         (["--env-kwargs", "sutton_barto_reward=true"], "env_kwargs", {"sutton_barto_reward": True}),
         (["--env-kwargs", '{"sutton_barto_reward": false}'], "env_kwargs", {"sutton_barto_reward": False}),
+        (["--wrappers", "a:B,c:D"], "wrappers", ["a:B", "c:D"]),
         (
-            ["--wrappers", "gymnasium.wrappers:FlattenObservation"],
+            ["--wrappers", "a:B(x=1, y=(2, (3, 4)), z='a'),c:D", "e:F"],
             "wrappers",
-            ["gymnasium.wrappers:FlattenObservation"],
+            ["a:B(x=1, y=(2, (3, 4)), z='a')", "c:D", "e:F"],
         ),
+        (["--wrappers", "a:B(x=1"], "wrappers", ["a:B(x=1"]),
     ],
 )
 def test_values_may_be_written_in_several_ways(arguments, name, value):

@@ -13,13 +13,14 @@ from rlfast.utils.net.common import Net, Recurrent
 VECTOR = Box(-1, 1, (3,))
 IMAGE = Box(0, 255, (48, 40, 3), np.uint8)
 STACK = Box(0, 255, (4, 48, 40), np.uint8)
+GRAY = Box(0, 255, (48, 40), np.uint8)
 MIXED = Dict(
     camera=IMAGE,
     place=Discrete(5, start=2),
     speed=VECTOR,
     inner=Dict(flags=MultiBinary(2), counts=MultiDiscrete([3, 4])),
 )
-SPACES = {"vector": VECTOR, "image": IMAGE, "stack": STACK, "number": Discrete(5, start=2), "dict": MIXED}
+SPACES = {"vector": VECTOR, "image": IMAGE, "stack": STACK, "gray": GRAY, "number": Discrete(5, start=2), "dict": MIXED}
 
 
 def networks(obs_space, act_space, algorithm="dqn", **settings):
@@ -105,19 +106,15 @@ def test_vectors_need_no_encoder():
 
 
 def test_images_are_scaled_and_channels_found():
-    assert [is_image(space) for space in (IMAGE, STACK, VECTOR, MIXED, Box(0, 1, (10, 10, 4)))] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    no_images = (VECTOR, MIXED, Box(0, 1, (10, 10, 4)), Box(0, 255, (48, 35), np.uint8), Box(0, 1, (48, 40)))
+    assert [is_image(space) for space in (IMAGE, STACK, GRAY, *no_images)] == [True] * 3 + [False] * 5
     encoder = Encoder(IMAGE)
     image = observations(IMAGE)
     assert encoder.convolutions.net[0].in_channels == 3
     assert Encoder(STACK).convolutions.net[0].in_channels == 4
     convolutions = NatureCNN(3, *image.shape[1:3], features_only=True)
     convolutions.load_state_dict(encoder.convolutions.state_dict())
+    assert Encoder(GRAY).convolutions.net[0].in_channels == 1
     assert encoder(image).allclose(convolutions(torch.as_tensor(image).permute(0, 3, 1, 2) / 255)[0], atol=1e-5)
 
 

@@ -176,6 +176,26 @@ def test_arguments_of_an_environment_in_rust(tiny):
         envs.close()
 
 
+def test_wrappers_take_arguments(tiny):
+    calls = (
+        "gymnasium.wrappers:TimeLimit(max_episode_steps=3)",
+        "gymnasium.wrappers:FrameStackObservation(stack_size=2)",
+    )
+    env = make_env(tiny(wrappers=calls), training=True)
+    assert env.reset()[0].shape == (2, 4)
+    assert [env.step(k % 2)[3] for k in range(3)] == [False, False, True]
+
+
+WRONG_CALLS = [
+    ("", r"ResizeObservation cannot be put around .*CartPole.*missing 1 required positional argument: 'shape'"),
+    ("(size=(40, 40))", "cannot be put around .*unexpected keyword argument 'size'"),
+    *(
+        (text, r"--wrappers takes MODULE:NAME\(argument=value, ...\), with .* got")
+        for text in ("((40, 40))", "(shape=", "(shape=os)", "(**{'shape': (40, 40)})", "(shape=(40, 40)).env", "()()")
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -183,6 +203,7 @@ def test_arguments_of_an_environment_in_rust(tiny):
         ({"wrappers": ("gymnasium.wrappers:Nothing",)}, "--wrappers gymnasium.wrappers:Nothing cannot be found"),
         ({"wrappers": ("no_such_module:A",)}, "--wrappers no_such_module:A cannot be found: No module named"),
         ({"wrappers": ("os:sep",)}, "--wrappers os:sep must be a class or a function"),
+        *(({"wrappers": (f"gymnasium.wrappers:ResizeObservation{text}",)}, message) for text, message in WRONG_CALLS),
         ({"env_kwargs": {"no_such_argument": 1}}, "no_such_argument"),
         ({"env": "ALE/Pong-v5", "env_kwargs": {"frameskip": 1}}, "leave out --env-kwargs and --wrappers"),
     ],

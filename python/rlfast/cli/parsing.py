@@ -346,6 +346,10 @@ def _bare(hint: object) -> tuple[Any, bool]:
     return hint, optional
 
 
+_BETWEEN_COMMAS = re.compile(r"(?:[^,(]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\()+")
+"""The parts of a list; commas in parentheses belong to a part."""
+
+
 def _read(given: Any, kind: object, *, optional: bool = False) -> Any:
     """Returns the value that texts mean.
 
@@ -357,7 +361,7 @@ def _read(given: Any, kind: object, *, optional: bool = False) -> Any:
         return None
     origin, inside = get_origin(kind), get_args(kind)
     if origin is tuple:
-        texts = [part for text in given for part in text.split(",") if part]
+        texts = [part for text in given for part in _BETWEEN_COMMAS.findall(text)]
         return tuple(_read(text, _bare(inside[0])[0]) for text in texts)
     if origin is dict:
         return dict(entry for text in given for entry in _entries(text))

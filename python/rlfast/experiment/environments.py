@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import pkgutil
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -62,22 +63,48 @@ def wrappers_of(config: RunConfig) -> list[Callable[[Any], gym.Env[Any, Any]]]:
     return [*own, *map(_wrapper, config.wrappers)]
 
 
-def _wrapper(name: str) -> Callable[[Any], gym.Env[Any, Any]]:
+def _wrapper(text: str) -> Callable[[Any], gym.Env[Any, Any]]:
     """Returns the wrapper that a setting names.
 
-    :param name: ``module:NAME``.
-    :raises ValueError: if there is no such module, or it has no such name.
+    :param text: ``module:NAME`` or ``module:NAME(argument=value, ...)``, where values are literals.
+    :raises ValueError: if there is no such module, or it has no such name, or the arguments are no such list.
     """
+    name, opened, rest = text.partition("(")
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
-        raise ValueError(f"--wrappers takes MODULE:NAME, such as gymnasium.wrappers:FlattenObservation, got {name!r}")
+        raise ValueError(f"--wrappers takes MODULE:NAME, such as gymnasium.wrappers:FlattenObservation, got {text!r}")
     try:
         wrapper: Any = pkgutil.resolve_name(name)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"--wrappers {name} cannot be found: {error}") from error
     if not callable(wrapper):
         raise ValueError(f"--wrappers {name} must be a class or a function of an environment, got {wrapper!r:.100}")
-    return wrapper  # type: ignore[no-any-return]  # the environment is checked when it is made
+    return partial(_wrapped, text=text, wrapper=wrapper, arguments=_arguments(text, rest) if opened else {})
+
+
+def _arguments(text: str, rest: str) -> dict[str, Any]:
+    """Returns the arguments of a wrapper, without running code.
+
+    :param text: the whole setting, for errors.
+    :param rest: what follows the opening parenthesis.
+    """
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        call = ast.parse(f"f({rest}", mode="eval").body
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
+            given = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+            if str(None) not in given:  # the name of ``**``
+                return given
+    raise ValueError(
+        "--wrappers takes MODULE:NAME(argument=value, ...), with numbers, True, False, None, texts in quotes, lists, "
+        f"tuples and dicts of these, got {text!r}"
+    )
+
+
+def _wrapped(env: gym.Env[Any, Any], *, text: str, wrapper: Any, arguments: dict[str, Any]) -> gym.Env[Any, Any]:
+    try:
+        return wrapper(env, **arguments)  # type: ignore[no-any-return]  # the environment is checked when it is made
+    except TypeError as error:
+        raise ValueError(f"--wrappers {text} cannot be put around {env}: {error}") from error
 
 
 def make_env(config: RunConfig, *, training: bool, render_mode: str | None = None) -> gym.Env[Any, Any]:

@@ -223,7 +223,8 @@ class RunConfig:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment, such as gravity=9.8 map='{"size": 5}': the values are JSON, or else texts."""
     wrappers: tuple[str, ...] = ()
-    """Wrappers around the environment, such as gymnasium.wrappers:FlattenObservation, the innermost first."""
+    """Wrappers around the environment, such as gymnasium.wrappers:FlattenObservation, the innermost first. Arguments
+    follow in parentheses, all in quotes: "gymnasium.wrappers:ResizeObservation(shape=(84, 84))"."""
     seed: NonNegativeInt = 0
     """Seed of all random numbers: the same seed on the same machine gives the same parameters. --seeds 0-4 in its place
     trains several."""

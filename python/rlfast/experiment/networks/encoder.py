@@ -132,15 +132,18 @@ class Encoded(nn.Module):
 
 
 def is_image(space: gym.Space[Any]) -> bool:
-    """Returns whether observations are images that are large enough for convolutions, with channels first or last.
+    """Returns whether observations are images that are large enough for convolutions: with channels first or last, or
+    bytes without channels.
 
     :param space: space of one observation.
     """
-    if not isinstance(space, spaces.Box) or len(space.shape) != 3:
+    if not isinstance(space, spaces.Box) or len(space.shape) not in ((2, 3) if space.dtype == "uint8" else (3,)):
         return False
     return min(_channels_first(torch.empty(1, *space.shape)).shape[2:]) >= _SMALLEST_IMAGE
 
 
 def _channels_first(images: torch.Tensor) -> torch.Tensor:
     """Returns images as ``[batch, channels, height, width]``; the smaller outer axis is taken for the channels."""
+    if images.ndim == 3:
+        return images.unsqueeze(1)
     return images.permute(0, 3, 1, 2) if images.shape[3] < images.shape[1] else images
