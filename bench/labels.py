@@ -55,10 +55,7 @@ _RULES = (
     (rf"^sample (?:\+ )?n-step 3 x(\d+),? 16 envs {_NUMBER}", r"sample \1 of \2 rows, 3-step returns"),
     (r"^n-step 3 x(\d+)", r"3-step returns of \1 rows"),
     (rf"^prioritized sample\+update x(\d+) f32\[4\] {_NUMBER}", r"sample \1 of \2 by priority, update them"),
-    (
-        rf"^prioritized sample\+update in TorchRL x(\d+) f32\[4\] {_NUMBER}",
-        r"sample \1 of \2 by priority in TorchRL",
-    ),
+    (rf"^prioritized sample\+update in TorchRL x(\d+) f32\[4\] {_NUMBER}", r"sample \1 of \2 by priority in TorchRL"),
     (r"^prioritized sample\+update x(\d+)", r"sample \1 by priority, update them,"),
     (rf"^segment tree sample\+update x(\d+) {_NUMBER}", r"sample and update \1 priorities of \2 in a tree"),
     (r"^GAE ([\d,]+ x \d+)", r"advantages (GAE) of \1 steps"),

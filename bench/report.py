@@ -88,12 +88,7 @@ def effort(bench: Bench) -> str:
 
 def machine() -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "memory_bytes": memory,
-        "system": platform.platform(),
-    }
+    return {"processor": processor(), "cores": os.cpu_count(), "memory_bytes": memory, "system": platform.platform()}
 
 
 def revision() -> str:

@@ -17,10 +17,7 @@ CASES = [
         quick=QUICK,
         row_bytes=56_500,
     )
-    for label, operation in (
-        ("add", "add"),
-        ("4 x add, sample and update x32", "step"),
-    )
+    for label, operation in (("add", "add"), ("4 x add, sample and update x32", "step"))
 ]
 
 

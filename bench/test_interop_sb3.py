@@ -36,13 +36,7 @@ CASES = [
     case("sample hindsight x256 100k", "hindsight", "256", {"rows": 100_000, "batch_size": 256}, 3),
     case("advantages 2048x16", "gae", "call", {"steps": 2048, "envs": 16}, 3),
     case(
-        "memory Atari 8 envs",
-        "memory_atari",
-        "fill",
-        {"envs": 8, "rows": 40_000},
-        4,
-        quick={"rows": 16_000},
-        unit="B",
+        "memory Atari 8 envs", "memory_atari", "fill", {"envs": 8, "rows": 40_000}, 4, quick={"rows": 16_000}, unit="B"
     ),
     case("DQN CartPole 1 env, step + update", "dqn", "train", {"envs": 1, "hidden": (64, 64)}, 1),
     case("DQN CartPole 10 envs, vector step + update", "dqn", "train", {"envs": 10, "hidden": (128, 128, 128, 128)}, 1),

@@ -34,10 +34,7 @@ def as_batch(step: workload.Transition) -> Batch:
 
 
 def adding(
-    buffer: ReplayBuffer,
-    steps: list[workload.Transition],
-    envs: int | None,
-    info: workload.Info | None = None,
+    buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None, info: workload.Info | None = None
 ) -> Any:
     """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM.
 

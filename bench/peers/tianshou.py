@@ -56,10 +56,7 @@ def fill(buffer: ReplayBuffer, rows: int, obs_dim: int, act_dim: int) -> None:
 
 
 def adding(
-    buffer: ReplayBuffer,
-    steps: list[workload.Transition],
-    envs: int | None,
-    info: workload.Info | None = None,
+    buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None, info: workload.Info | None = None
 ) -> Any:
     """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM.
 

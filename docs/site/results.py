@@ -7,21 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlfast.cli.runs.suites import SUITES
-from rlfast.experiment.report.curves import (
-    Configuration,
-    RunCurve,
-    command_of,
-    find_curves,
-    grouped,
-    labels_of,
-)
+from rlfast.experiment.report.curves import Configuration, RunCurve, command_of, find_curves, grouped, labels_of
 from rlfast.experiment.report.plot import draw_panels
-from rlfast.experiment.report.table import (
-    in_order,
-    last_and_best,
-    markdown_table,
-    spans,
-)
+from rlfast.experiment.report.table import in_order, last_and_best, markdown_table, spans
 
 DOCS = Path(__file__).resolve().parents[1]
 SUITE = "mujoco-v5"

@@ -430,10 +430,7 @@ def step_rows(steps: _Index, capacity: int, envs: _Index | None = None) -> _Inde
     environment. Negative steps count from the end. Raises an IndexError for steps that do not exist."""
 
 def discounted(
-    rewards: NDArray[np.float32],
-    before: _Index,
-    powers: NDArray[np.float32],
-    discounts: NDArray[np.float32],
+    rewards: NDArray[np.float32], before: _Index, powers: NDArray[np.float32], discounts: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """``(sums[B, 1], discounts[B, 1])``: of ``rewards[B, n]`` the first ``before[B] + 1``, each times its power
     ``[n]``, added as NumPy adds them; and ``discounts[before]``."""

@@ -53,8 +53,4 @@ def threaded(env_fns, **options):
     return BaseVectorEnv(env_fns, Threaded, **options)
 
 
-BACKENDS = {
-    "in-process": DummyVectorEnv,
-    "workers": threaded,
-    "process": partial(SubprocVectorEnv, num_workers=2),
-}
+BACKENDS = {"in-process": DummyVectorEnv, "workers": threaded, "process": partial(SubprocVectorEnv, num_workers=2)}

@@ -11,13 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from env.backends import threaded
 from interrupts import Interrupt, interrupt, points, points_at, spread
-from rlfast.env import (
-    DummyVectorEnv,
-    NativeVectorEnv,
-    SubprocVectorEnv,
-    VectorEnvNormReward,
-    as_vector_env,
-)
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, VectorEnvNormReward, as_vector_env
 from rlfast.env.atari.stacking import StackingDummyEnv
 from rlfast.env.backends.rows import joined
 from rlfast.utils.statistics import RunningMeanStd
@@ -405,13 +399,7 @@ class Odd:
         raise SystemError("no array")
 
 
-ANSWERS = {
-    "too large": 10**400,
-    "text": "x",
-    "nested": [1.0, [2.0]],
-    "odd": Odd(),
-    "flag": np.array([True, False]),
-}
+ANSWERS = {"too large": 10**400, "text": "x", "nested": [1.0, [2.0]], "odd": Odd(), "flag": np.array([True, False])}
 
 
 class Fails(Marked):

@@ -102,11 +102,7 @@ def test_misuse_leaves_envs_usable():
         ({"gravity": 9.8}, TypeError, "takes no argument gravity, only sutton_barto_reward"),
         ({"sutton_barto_reward": 1}, ValueError, "sutton_barto_reward must be a bool, got 1"),
         ({"sutton_barto_reward": object()}, TypeError, "must be a number, a string, a bool"),
-        (
-            {"id": "FrozenLake-v1", "map_name": None},
-            ValueError,
-            r"a random map.*give one as desc=.*generate",
-        ),
+        ({"id": "FrozenLake-v1", "map_name": None}, ValueError, r"a random map.*give one as desc=.*generate"),
         ({"id": "FrozenLake-v1", "map_name": "5x5"}, ValueError, "must be 4x4 or 8x8, got 5x5"),
     ],
 )

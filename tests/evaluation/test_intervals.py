@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlfast.evaluation.intervals import (
-    MEASURES,
-    aggregate,
-    intervals,
-    performance_profile,
-    probability_of_improvement,
-)
+from rlfast.evaluation.intervals import MEASURES, aggregate, intervals, performance_profile, probability_of_improvement
 
 SCORES = np.array([[0.0, 4.0], [1.0, 8.0], [2.0, 0.0], [9.0, 4.0]])  # four runs of two tasks
 

@@ -7,12 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlfast.data import InfoStats, TimingStats
-from rlfast.evaluation.launcher import (
-    JoblibConfig,
-    JoblibExpLauncher,
-    RegisteredExpLauncher,
-    SequentialExpLauncher,
-)
+from rlfast.evaluation.launcher import JoblibConfig, JoblibExpLauncher, RegisteredExpLauncher, SequentialExpLauncher
 
 
 def stats(step):

@@ -68,10 +68,7 @@ def test_pictures_show_the_mean_and_its_band(runs, scope, monkeypatch):
     (steps,) = profile_axes.get_lines()
     assert steps.get_ydata()[0] == 1.0
     assert steps.get_ydata()[-1] == 0.0
-    assert {path.name for path in runs.glob("*.png")} == {
-        "iqm_sample_efficiency_curve.png",
-        "performance_profile.png",
-    }
+    assert {path.name for path in runs.glob("*.png")} == {"iqm_sample_efficiency_curve.png", "performance_profile.png"}
     again = result.eval_results("sac", show_plots=False, ax_iqm=axes, ax_profile=profile_axes, algo2color={"sac": "C3"})
     assert again[0] is figure
     assert again[2] is profile

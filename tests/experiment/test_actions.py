@@ -22,10 +22,7 @@ BOXES = [
     Box(np.float16([-1.381, 0.1]), np.float16([0.8217, 0.3]), dtype=np.float16),
     Box(np.int8([-128, 3]), np.int8([127, 5]), dtype=np.int8),
 ]
-COUNTED = [
-    Discrete(3, start=2, dtype=np.int32),
-    MultiDiscrete([2, 3], start=[4, -5], dtype=np.int16),
-]
+COUNTED = [Discrete(3, start=2, dtype=np.int32), MultiDiscrete([2, 3], start=[4, -5], dtype=np.int16)]
 
 
 class Strict(gym.Env):

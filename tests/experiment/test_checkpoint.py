@@ -16,22 +16,10 @@ from safetensors import numpy as arrays_file
 from safetensors import torch as tensors_file
 from torch.optim.lr_scheduler import StepLR
 
-from rlfast.data import (
-    Batch,
-    Collector,
-    PrioritizedVectorReplayBuffer,
-    ReplayBuffer,
-    VectorReplayBuffer,
-)
+from rlfast.data import Batch, Collector, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.plain_data import pack
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
-from rlfast.experiment.checkpoint import (
-    _check_optimizers,
-    load_checkpoint,
-    load_policy,
-    load_wrappers,
-    save_checkpoint,
-)
+from rlfast.experiment.checkpoint import _check_optimizers, load_checkpoint, load_policy, load_wrappers, save_checkpoint
 from rlfast.exploration import OUNoise
 from rlfast.policy import DQNPolicy
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
@@ -327,8 +315,7 @@ def test_without_its_buffer_a_run_fills_a_new_one(folders):
 
 
 @pytest.mark.parametrize(
-    ("save_buffer", "said"),
-    [(True, []), (False, ["the data were not saved: its rows are drawn in another order"])],
+    ("save_buffer", "said"), [(True, []), (False, ["the data were not saved: its rows are drawn in another order"])]
 )
 def test_data_that_were_given_may_be_given_again(folders, save_buffer, said):
     stopped = offline(folders / "stopped")
@@ -513,11 +500,7 @@ def test_the_old_checkpoint_is_replaced_as_a_whole(folders, saved, monkeypatch, 
     before = trainer.env_step
     trainer.run()
 
-    for where in (
-        "rlfast.experiment.checkpoint._write",
-        "rlfast.data.formats.snapshot.save",
-        "pathlib.Path.mkdir",
-    ):
+    for where in ("rlfast.experiment.checkpoint._write", "rlfast.data.formats.snapshot.save", "pathlib.Path.mkdir"):
         full_disk(where)
         with pytest.raises(OSError, match="No space left"):
             save_checkpoint(saved, trainer)

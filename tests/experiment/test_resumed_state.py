@@ -174,8 +174,7 @@ def test_hindsight_goes_on_with_the_same_rewards(tmp_path):
     relabelled = batch.obs.desired_goal.sum(-1) > 0
     assert 0 < relabelled.sum() < 200
     np.testing.assert_array_equal(
-        batch.rew[relabelled],
-        distance(batch.obs_next.achieved_goal, batch.obs_next.desired_goal)[relabelled],
+        batch.rew[relabelled], distance(batch.obs_next.achieved_goal, batch.obs_next.desired_goal)[relabelled]
     )
     assert batch.rew[relabelled].min() < 0
     assert goals().sample(200)[0].rew.tolist() == batch.rew.tolist()

@@ -469,11 +469,7 @@ def test_a_first_checkpoint_that_cannot_be_written_leaves_none(tiny, full_disk, 
         (lambda run: shutil.rmtree(run / "checkpoint"), {}, "the checkpoint of .* is gone: put it back"),
         (lambda run: (run / "config.json").write_text("{"), {}, "config.json cannot be used"),
         (lambda run: edit(run / "config.json", '"dqn"', '"nqd"'), {}, "there is no algorithm 'nqd'"),
-        (
-            lambda run: edit(run / "checkpoint/checkpoint.json", "DQN", "PPO"),
-            {},
-            "is of a PPOPolicy, not",
-        ),
+        (lambda run: edit(run / "checkpoint/checkpoint.json", "DQN", "PPO"), {}, "is of a PPOPolicy, not"),
         (lambda run: edit(run / "checkpoint/checkpoint.json", '"version": 4', '"version": 9'), {}, "of version 9"),
         (
             lambda run: (run / "checkpoint/checkpoint.json").write_text('{"version": 4}'),

@@ -110,10 +110,7 @@ def test_indices_of_another_kind_are_refused(index):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda: PrioritizedReplayBuffer(5, 0.6, 0.4),
-        lambda: PrioritizedVectorReplayBuffer(5, 1, alpha=0.6, beta=0.4),
-    ],
+    [lambda: PrioritizedReplayBuffer(5, 0.6, 0.4), lambda: PrioritizedVectorReplayBuffer(5, 1, alpha=0.6, beta=0.4)],
     ids=["ring", "vector"],
 )
 @pytest.mark.parametrize(

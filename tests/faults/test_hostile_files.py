@@ -11,12 +11,7 @@ import pytest
 from data.buffer.rows import fill, row, rows
 from faults.json_tree import variants
 from faults.test_hostile import joined, sections
-from rlfast.data import (
-    HERReplayBuffer,
-    PrioritizedVectorReplayBuffer,
-    ReplayBuffer,
-    VectorReplayBuffer,
-)
+from rlfast.data import HERReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import NStep, Sequence
 
 JUNK = [None, True, -1, 0, 2**31, 2**62, 0.5, np.nan, np.inf, "", "x" * 40, np.zeros(0), np.full(40, 2**62), b"\x80"]

@@ -12,12 +12,7 @@ from faults.amounts.values import VALUES
 from faults.engines import add, engine
 from machine import PATIENCE
 from rlfast import _core
-from rlfast.data import (
-    Batch,
-    PrioritizedReplayBuffer,
-    ReplayBuffer,
-    SegmentTree,
-)
+from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, SegmentTree
 from rlfast.utils.runtime.seeding import generator
 
 

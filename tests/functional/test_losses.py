@@ -98,11 +98,7 @@ ADVANTAGE = torch.tensor([1.0, -1.0, 2.0, -2.0, -1.0])
 
 @pytest.mark.parametrize(
     ("dual_clip", "objectives"),
-    [
-        (None, [1.2, -1.5, 1.0, -1.6, -5.0]),
-        (3.0, [1.2, -1.5, 1.0, -1.6, -3.0]),
-        (1.2, [1.2, -1.2, 1.0, -1.6, -1.2]),
-    ],
+    [(None, [1.2, -1.5, 1.0, -1.6, -5.0]), (3.0, [1.2, -1.5, 1.0, -1.6, -3.0]), (1.2, [1.2, -1.2, 1.0, -1.6, -1.2])],
 )
 def test_clipped_surrogate_loss_by_hand(dual_clip, objectives):
     loss = clipped_surrogate_loss(RATIO.log(), torch.zeros(5), ADVANTAGE, 0.2, dual_clip)

@@ -214,12 +214,7 @@ def test_callbacks_are_called(config, sampling, cart_pole):
     builder.with_epoch_train_callback(Counts()).with_epoch_test_callback(CountsTests())
     result = builder.with_epoch_stop_callback(StopsAtOnce()).build().run("called")
     assert result.world.trainer.epoch == 1
-    assert CALLS == [
-        ("test", 0, 0, 2),
-        ("train", 1, 0, "PPOPolicy"),
-        ("train", 1, 16, "PPOPolicy"),
-        ("test", 1, 32, 2),
-    ]
+    assert CALLS == [("test", 0, 0, 2), ("train", 1, 0, "PPOPolicy"), ("train", 1, 16, "PPOPolicy"), ("test", 1, 32, 2)]
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ def test_nothing_of_a_host_is_imported_unasked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("adapter", "absent", "extra"),
-    [("sb3", "stable_baselines3", "sb3"), ("cleanrl", "gymnasium", "train")],
+    ("adapter", "absent", "extra"), [("sb3", "stable_baselines3", "sb3"), ("cleanrl", "gymnasium", "train")]
 )
 def test_a_missing_host_is_named_with_its_remedy(adapter: str, absent: str, extra: str) -> None:
     said = outcome(f"import sys; sys.modules[{absent!r}] = None\nimport rlfast.interop.{adapter}")

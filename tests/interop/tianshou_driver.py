@@ -306,12 +306,7 @@ def dqn(buffer):
 
         optim = torch.optim.Adam(net.parameters(), lr=1e-3)
         learner = DQNPolicy(
-            model=net,
-            optim=optim,
-            action_space=space,
-            discount_factor=0.9,
-            estimation_step=3,
-            target_update_freq=10,
+            model=net, optim=optim, action_space=space, discount_factor=0.9, estimation_step=3, target_update_freq=10
         )
         learner.set_eps(0.1)
     train = host.Collector(learner, train_envs, buffer, exploration_noise=True)

@@ -25,13 +25,7 @@ from torchrl.data import TensorDictReplayBuffer as Host
 from torchrl.envs import DoubleToFloat
 
 from rlfast.data import Batch
-from rlfast.interop.torchrl import (
-    PrioritizedSampler,
-    Storage,
-    TensorDictReplayBuffer,
-    from_tensordict,
-    to_tensordict,
-)
+from rlfast.interop.torchrl import PrioritizedSampler, Storage, TensorDictReplayBuffer, from_tensordict, to_tensordict
 
 
 def transitions(count, *, frames=False, seed=0):

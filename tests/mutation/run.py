@@ -85,10 +85,7 @@ AREAS = {
     ),
     "trainer": Area(("rlfast/trainer/*.py",), ("tests/trainer",), ("ratio_of_updates", "threads_of_torch")),
     "policy": Area(
-        (
-            "rlfast/policy/*.py",
-            "rlfast/policy/components/*.py",
-        ),
+        ("rlfast/policy/*.py", "rlfast/policy/components/*.py"),
         ("tests/policy",),
         (*GRAPHS, "test_foreign", "learns_a_chain"),
     ),

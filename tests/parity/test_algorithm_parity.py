@@ -75,10 +75,7 @@ BY_DRAWS = {
     "discrete_sac": [({"alpha": 0.5, **NSTEP}, True), (GAMMA, False)],
     "bdq": [(TARGET, True), ({"is_double": False}, False)],
     "imitation": [({"continuous": False}, False), ({"continuous": True}, False)],
-    "td3_bc": [
-        ({}, False),
-        ({"alpha": 0.5, "update_actor_freq": 3, "noise_clip": 0.1, **NSTEP}, True),
-    ],
+    "td3_bc": [({}, False), ({"alpha": 0.5, "update_actor_freq": 3, "noise_clip": 0.1, **NSTEP}, True)],
     "bcq": [({}, False), ({"lmbda": 0.25, "num_sampled_action": 3, "gamma": 0.9}, False)],
     "cql": [
         ({}, False),

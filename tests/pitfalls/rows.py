@@ -4,13 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rlfast.data import (
-    Batch,
-    PrioritizedReplayBuffer,
-    PrioritizedVectorReplayBuffer,
-    ReplayBuffer,
-    VectorReplayBuffer,
-)
+from rlfast.data import Batch, PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 
 def transition(number=0, end="", *, rew=0.0, obs_next=None, act=0, **others):

@@ -6,12 +6,7 @@ import torch
 
 from oracle.chi_square import is_plausible
 from pitfalls.rows import fill, transition, vector_step
-from rlfast.data import (
-    PrioritizedReplayBuffer,
-    PrioritizedVectorReplayBuffer,
-    ReplayBuffer,
-    VectorReplayBuffer,
-)
+from rlfast.data import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.policy import BasePolicy
 
 

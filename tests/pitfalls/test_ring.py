@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from pitfalls.rows import KINDS, fill, partly_filled, transition, vector_step
-from rlfast.data import (
-    PrioritizedReplayBuffer,
-    PrioritizedVectorReplayBuffer,
-    ReplayBuffer,
-    VectorReplayBuffer,
-)
+from rlfast.data import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 # -- D1, D2: the write pointer ----------------------------------------------------------------------------------------
 

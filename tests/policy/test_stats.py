@@ -54,11 +54,7 @@ class TestWhatLearnGives:
 class TestFigures:
     def test_fields_and_losses_are_given(self):
         figures = figures_of(LossStats(loss=0.5, train_time=2.0, smoothed_loss={"loss": np.float32(0.25)}))
-        assert figures == {
-            "loss": 0.5,
-            "train_time": 2.0,
-            "sample_time": 0.0,
-        }
+        assert figures == {"loss": 0.5, "train_time": 2.0, "sample_time": 0.0}
 
     def test_an_object_that_is_no_dataclass_has_its_losses(self):
         assert figures_of(SimpleNamespace(get_loss_stats_dict=lambda: {"loss": 0.5})) == {"loss": 0.5}

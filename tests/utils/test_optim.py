@@ -62,8 +62,7 @@ def test_adam_of_users_steps_over_lists_with_equal_bits(kind, options):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"foreach": False}, {"fused": True}, {"lr": torch.tensor(1e-3)}, {"differentiable": True}],
+    "options", [{"foreach": False}, {"fused": True}, {"lr": torch.tensor(1e-3)}, {"differentiable": True}]
 )
 def test_adam_of_users_keeps_the_kernel_that_they_chose(options):
     optim = torch.optim.Adam(nn.Linear(2, 1).parameters(), **options)

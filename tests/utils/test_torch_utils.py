@@ -5,12 +5,7 @@ torch = pytest.importorskip("torch")
 
 from gymnasium.spaces import Box, Dict, Discrete  # noqa: E402
 
-from rlfast.utils.torch_utils import (  # noqa: E402
-    Acting,
-    create_uniform_action_dist,
-    policy_within_training_step,
-    torch_train_mode,
-)
+from rlfast.utils.torch_utils import Acting, create_uniform_action_dist, policy_within_training_step, torch_train_mode  # noqa: E402
 
 
 def test_the_mode_comes_back_after_an_exception():

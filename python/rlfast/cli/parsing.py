@@ -301,12 +301,7 @@ def _add(group: Any, name: str, old: Sequence[str], hint: object, text: str | No
     if kind is bool:
         group.add_argument(*options, action=argparse.BooleanOptionalAction, help=text)
         return
-    how: dict[str, Any] = {
-        "help": text,
-        "action": _Value,
-        "hint": hint,
-        "metavar": _metavar(kind),
-    }
+    how: dict[str, Any] = {"help": text, "action": _Value, "hint": hint, "metavar": _metavar(kind)}
     if get_origin(kind) in (tuple, dict):
         how["nargs"] = "*"
     group.add_argument(*options, **how)

@@ -17,17 +17,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from rlfast.data._leaves import (
-    OBJECT,
-    STRICT,
-    Column,
-    Oddities,
-    Path,
-    dotted,
-    fit,
-    infer,
-    promoted,
-)
+from rlfast.data._leaves import OBJECT, STRICT, Column, Oddities, Path, dotted, fit, infer, promoted
 from rlfast.data.batch.batch import Batch
 from rlfast.utils.arguments.checks import MissingKeyError
 

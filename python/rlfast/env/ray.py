@@ -153,10 +153,5 @@ class RayVectorEnv(BaseVectorEnv):
         if not ray.is_initialized():
             ray.init(include_dashboard=False)  # which answers whoever reaches its port; ignored by a running cluster
         super().__init__(
-            env_fns,
-            RayEnvWorker,
-            wait_num,
-            timeout,
-            autoreset_mode=autoreset_mode,
-            observation_mode=observation_mode,
+            env_fns, RayEnvWorker, wait_num, timeout, autoreset_mode=autoreset_mode, observation_mode=observation_mode
         )

@@ -143,11 +143,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
     _PROCESS_OPTIONS = ("context", "num_workers", "step_timeout", "doorbell")
 
     def __init__(
-        self,
-        env_fns: Sequence[EnvFn],
-        wait_num: int | None = None,
-        timeout: float | None = None,
-        **options: Any,
+        self, env_fns: Sequence[EnvFn], wait_num: int | None = None, timeout: float | None = None, **options: Any
     ) -> None:
         given = [wait_num or None, timeout, *(options.get(name) for name in self._PROCESS_OPTIONS)]
         in_processes = any(one is not None for one in given) or options.get("on_error") == "restart"

@@ -31,12 +31,7 @@ class Interval:
 
 
 def intervals(
-    scores: ArrayLike,
-    *,
-    target: float = 1.0,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    scores: ArrayLike, *, target: float = 1.0, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> dict[str, Interval]:
     """Returns the measures of scores over runs and tasks.
 
@@ -74,12 +69,7 @@ def intervals(
 
 
 def probability_of_improvement(
-    better: ArrayLike,
-    than: ArrayLike,
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    better: ArrayLike, than: ArrayLike, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
     """Returns how likely a run of one algorithm scores more than a run of another, averaged over tasks.
 

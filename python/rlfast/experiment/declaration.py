@@ -68,11 +68,7 @@ class Declaration:
         return (make_envs(config, name) for name in ("train", "test"))
 
     def policy(
-        self,
-        config: RunConfig,
-        obs_space: gym.Space[Any],
-        act_space: gym.Space[Any],
-        data: ReplayBuffer | None = None,
+        self, config: RunConfig, obs_space: gym.Space[Any], act_space: gym.Space[Any], data: ReplayBuffer | None = None
     ) -> BasePolicy:
         """Returns the policy.
 

@@ -22,7 +22,7 @@ from rlfast.experiment.config import RunWarning, stream_seed
 from rlfast.experiment.networks.encoder import is_image
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from collections.abc import Sequence as Places
 
     from numpy.typing import NDArray
@@ -100,9 +100,11 @@ def _arguments(text: str, rest: str) -> dict[str, Any]:
     )
 
 
-def _wrapped(env: gym.Env[Any, Any], *, text: str, wrapper: Any, arguments: dict[str, Any]) -> gym.Env[Any, Any]:
+def _wrapped(
+    env: gym.Env[Any, Any], *, text: str, wrapper: Callable[..., gym.Env[Any, Any]], arguments: Mapping[str, Any]
+) -> gym.Env[Any, Any]:
     try:
-        return wrapper(env, **arguments)  # type: ignore[no-any-return]  # the environment is checked when it is made
+        return wrapper(env, **arguments)
     except TypeError as error:
         raise ValueError(f"--wrappers {text} cannot be put around {env}: {error}") from error
 

@@ -18,9 +18,5 @@ __all__ = ["FORMATS", "Program", "export", "load_policy", "program_of", "program
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {
-        "formats": ("FORMATS", "export", "save"),
-        "program": ("Program",),
-        "trained": ("program_of", "program_of_run"),
-    },
+    {"formats": ("FORMATS", "export", "save"), "program": ("Program",), "trained": ("program_of", "program_of_run")},
 )

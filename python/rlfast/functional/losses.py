@@ -249,10 +249,7 @@ def clipped_surrogate_loss(
 
 
 def value_loss(
-    value: torch.Tensor,
-    returns: torch.Tensor,
-    value_old: torch.Tensor | None = None,
-    eps_clip: float = 0.2,
+    value: torch.Tensor, returns: torch.Tensor, value_old: torch.Tensor | None = None, eps_clip: float = 0.2
 ) -> torch.Tensor:
     r"""Mean squared error of the state values, clipped if the values at the time of acting are given.
 

@@ -88,9 +88,7 @@ class QLearner(ReplayLearner):
     takes: ClassVar[tuple[type[gym.Space[Any]], ...]] = (Discrete,)
     """Action spaces that are taken."""
     acting_facts: ClassVar[tuple[str, ...]] = ("max_action_num",)
-    shortcuts: ClassVar[Shortcuts] = {
-        "_make_chooser": Shortcut(("compute_q_value", "network"), "_no_chooser"),
-    }
+    shortcuts: ClassVar[Shortcuts] = {"_make_chooser": Shortcut(("compute_q_value", "network"), "_no_chooser")}
 
     @validate_arguments
     def __init__(

@@ -142,10 +142,7 @@ class ReplayLearner(BasePolicy):
         **options: Unpack[PolicyOptions],
     ) -> None:
         super().__init__(
-            action_space=action_space,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-            **options,
+            action_space=action_space, action_scaling=action_scaling, action_bound_method=action_bound_method, **options
         )
         self.gamma = gamma
         self.n_step = n_step

@@ -87,10 +87,7 @@ class SoftLearner(ActorCriticLearner):
         vars(self)["_sde"] = state_dependent_noise(self.actor)  # a part of the actor
 
     def forward(  # type: ignore[override]
-        self,
-        batch: ObsBatchProtocol,
-        state: object = None,
-        **kwargs: Any,
+        self, batch: ObsBatchProtocol, state: object = None, **kwargs: Any
     ) -> DistLogProbBatchProtocol:
         """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
 

@@ -76,10 +76,7 @@ def dict_string(d: Mapping[Any, Any], brackets: str | None = None, converter: St
 
 
 def list_string(
-    l: Iterable[Any],
-    brackets: str | None = "[]",
-    quote: str | None = None,
-    converter: StringConverter | None = None,
+    l: Iterable[Any], brackets: str | None = "[]", quote: str | None = None, converter: StringConverter | None = None
 ) -> str:
     """Converts values to ``[value, value]``.
 

@@ -133,12 +133,7 @@ def test_equal_tensors_are_stacked():
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        [torch.zeros(2), torch.zeros(3)],
-        [torch.zeros(2), 1],
-        np.array([torch.zeros(2), None], dtype=object),
-    ],
+    "value", [[torch.zeros(2), torch.zeros(3)], [torch.zeros(2), 1], np.array([torch.zeros(2), None], dtype=object)]
 )
 def test_other_lists_of_tensors_are_refused(value):
     with pytest.raises(TypeError, match="tensors"):

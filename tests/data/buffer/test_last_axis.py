@@ -27,14 +27,7 @@ def rows(kind, dtype=np.uint8, count=30, length=12):
     for i in range(count):
         end = i % length == length - 1
         obs_next = (stack(images, i + 1, depth) + (i if end else 0)).astype(dtype)
-        yield Batch(
-            obs=stack(images, i, depth),
-            act=i,
-            rew=1.0,
-            terminated=end,
-            truncated=False,
-            obs_next=obs_next,
-        )
+        yield Batch(obs=stack(images, i, depth), act=i, rew=1.0, terminated=end, truncated=False, obs_next=obs_next)
 
 
 def filled(buffer, kind, dtype=np.uint8, count=30):

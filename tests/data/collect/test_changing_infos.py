@@ -88,9 +88,7 @@ def test_odd_keys_are_stored():
             return *step, {7: self.steps, "a": 1, "_a": self.steps}
 
     collector = Collector(
-        RandomPolicy(action_space=Odd.action_space),
-        DummyVectorEnv([lambda: Odd()] * 2),
-        VectorReplayBuffer(20, 2),
+        RandomPolicy(action_space=Odd.action_space), DummyVectorEnv([lambda: Odd()] * 2), VectorReplayBuffer(20, 2)
     )
     collector.collect(n_step=6)
     info = collector.buffer.buffers[1][:].info

@@ -97,11 +97,7 @@ class Broken(BaseVectorEnv):
 
     def __init__(self, breaks=((3, 1),)) -> None:
         self.breaks = breaks
-        super().__init__(
-            [lambda: Scripted(5)] * 2,
-            DummyEnvWorker,
-            autoreset_mode="SAME_STEP",
-        )
+        super().__init__([lambda: Scripted(5)] * 2, DummyEnvWorker, autoreset_mode="SAME_STEP")
         self.count = 0
 
     def recv(self, min_ready=None, timeout=None):

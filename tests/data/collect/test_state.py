@@ -162,10 +162,7 @@ def wide():
             lambda: wrapped(VectorEnvNormObs, Scripted(5), Scripted(5)),
             "the state is of environments with 0 wrappers, these have 1",
         ),
-        (
-            lambda: collector(wide(), wide()),
-            "the state is of environments with observations (2,), these have (3,)",
-        ),
+        (lambda: collector(wide(), wide()), "the state is of environments with observations (2,), these have (3,)"),
     ],
 )
 def test_a_state_of_other_environments_changes_nothing(other, message):

@@ -111,10 +111,7 @@ def d4rl(path, name, put):
         put(file, name)
 
 
-READERS = {
-    "open_source": lambda path: open_source(str(path)),
-    "from_d4rl": ReplayBuffer.from_d4rl,
-}
+READERS = {"open_source": lambda path: open_source(str(path)), "from_d4rl": ReplayBuffer.from_d4rl}
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -43,11 +43,7 @@ def test_each_env_has_own_seed(make):
 
 def test_what_was_returned_is_never_written_again(make):
     for kind in (small, large):
-        pool = make(
-            [kind] * 3,
-            num_workers=2,
-            autoreset_mode=AutoresetMode.SAME_STEP,
-        )
+        pool = make([kind] * 3, num_workers=2, autoreset_mode=AutoresetMode.SAME_STEP)
         pool.begin([1, 2, 3])
         held, copies = [], []
         for _ in range(30):  # more than there are banks to lend

@@ -100,10 +100,7 @@ def test_networks_with_layers_of_their_own_have_no_other(short, name):
         short(name, network="simba")
 
 
-@pytest.mark.parametrize(
-    ("name", "norms"),
-    [("sac", 5), ("td3", 6), ("ddpg", 4), ("tqc", 3), ("redq", 3)],
-)
+@pytest.mark.parametrize(("name", "norms"), [("sac", 5), ("td3", 6), ("ddpg", 4), ("tqc", 3), ("redq", 3)])
 def test_simba(policy_of, name, norms):
     sizes = {"hidden_sizes": (8,), "critic_hidden_sizes": (6, 6)}
     policy = policy_of(name, network="simba", **sizes)

@@ -522,10 +522,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.interop.cleanrl.ReplayBuffer.__init__": _cleanrl_parts,
     "rlfast.make_vec": lambda: {"id": "CartPole-v1"},
     "rlfast.env.BaseVectorEnv.__init__": lambda: {"worker_fn": env.worker.DummyEnvWorker},
-    "rlfast.env.ContinuousToDiscrete.__init__": lambda: {
-        "env": gym.make("Pendulum-v1"),
-        "action_per_dim": 3,
-    },
+    "rlfast.env.ContinuousToDiscrete.__init__": lambda: {"env": gym.make("Pendulum-v1"), "action_per_dim": 3},
     "rlfast.policy.BasePolicy.compute_episodic_return": lambda: _prepared() | {"gae_lambda": 1.0},
     "rlfast.policy.BasePolicy.compute_nstep_return": lambda: (
         _prepared() | {"target_q_fn": lambda buffer, indices: torch.zeros(len(indices), 1)}
@@ -553,12 +550,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.env.check_env": lambda: {"env": lambda: gym.make("CartPole-v1"), "steps": 20, "seed": 0},
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.trainer.BaseTrainer.__init__": _train,
-    "rlfast.trainer.test_episode": lambda: {
-        "collector": collector(),
-        "test_fn": None,
-        "epoch": 1,
-        "n_episode": 1,
-    },
+    "rlfast.trainer.test_episode": lambda: {"collector": collector(), "test_fn": None, "epoch": 1, "n_episode": 1},
     "rlfast.utils.net.discrete.CosineEmbeddingNetwork.__init__": lambda: {"num_cosines": 4, "embedding_dim": 8},
     "rlfast.utils.net.discrete.FractionProposalNetwork.__init__": lambda: {"num_fractions": 4, "embedding_dim": 8},
     "rlfast.utils.net.discrete.ImplicitQuantileNetwork.forward": lambda: {

@@ -34,11 +34,7 @@ if __name__ == "__main__":
     target_network.load_state_dict(q_network.state_dict())
     optimizer = optim.Adam(q_network.parameters(), lr=1e-3)
     rb = ReplayBuffer(
-        200,
-        envs.single_observation_space,
-        envs.single_action_space,
-        device,
-        handle_timeout_termination=False,
+        200, envs.single_observation_space, envs.single_action_space, device, handle_timeout_termination=False
     )
     obs, _ = envs.reset(seed=SEED)
     for global_step in range(STEPS):

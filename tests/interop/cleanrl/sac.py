@@ -53,12 +53,7 @@ if __name__ == "__main__":
     log_alpha = torch.zeros(1, requires_grad=True)
     a_optimizer = optim.Adam([log_alpha], lr=1e-3)
     rb = ReplayBuffer(
-        200,
-        envs.single_observation_space,
-        envs.single_action_space,
-        device,
-        n_envs=1,
-        handle_timeout_termination=False,
+        200, envs.single_observation_space, envs.single_action_space, device, n_envs=1, handle_timeout_termination=False
     )
     obs, _ = envs.reset(seed=SEED)
     for global_step in range(STEPS):

@@ -65,11 +65,7 @@ def test_overwriting():
 
 
 def test_one_step():
-    assert drawable(filled({1: "trunc"}, 3, n_step=1)) == {
-        0: (1.0, 1, 0.0),
-        1: (2.0, 201, 0.0),
-        2: (4.0, 3, 0.0),
-    }
+    assert drawable(filled({1: "trunc"}, 3, n_step=1)) == {0: (1.0, 1, 0.0), 1: (2.0, 201, 0.0), 2: (4.0, 3, 0.0)}
 
 
 def test_priorities_and_weights():

@@ -100,13 +100,7 @@ def test_saving_memory_changes_no_sample(obs, envs, timeouts, n_steps):
 @pytest.mark.parametrize("envs", [1, 3])
 def test_the_saving_mode_draws_as_the_hosts(envs):
     ours, theirs = both(
-        "ReplayBuffer",
-        20,
-        BOX,
-        DISCRETE,
-        n_envs=envs,
-        optimize_memory_usage=True,
-        handle_timeout_termination=False,
+        "ReplayBuffer", 20, BOX, DISCRETE, n_envs=envs, optimize_memory_usage=True, handle_timeout_termination=False
     )
     for i, step in enumerate(steps(BOX, DISCRETE, envs, 33, timeouts=0.0)):
         ours.add(*step)

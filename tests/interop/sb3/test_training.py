@@ -58,12 +58,7 @@ RUNS = {
     "DQN": off_policy(DQN, CARTPOLE, 200, "ReplayBuffer"),
     "DQN, 3 environments": off_policy(DQN, lambda: make_vec_env(CARTPOLE, 3), 300, "ReplayBuffer"),
     "DQN, memory saved": off_policy(
-        DQN,
-        CARTPOLE,
-        200,
-        "ReplayBuffer",
-        {"handle_timeout_termination": False},
-        optimize_memory_usage=True,
+        DQN, CARTPOLE, 200, "ReplayBuffer", {"handle_timeout_termination": False}, optimize_memory_usage=True
     ),
     "DQN, 3 steps": off_policy(DQN, CARTPOLE, 200, "NStepReplayBuffer", {"n_steps": 3}),
     "DQN, dict": off_policy(DQN, bits, 150, "DictReplayBuffer", policy="MultiInputPolicy"),

@@ -160,12 +160,7 @@ def test_one_tensor_is_given_as_it_is(dist_fn, softmax):
     net = Net(4, hidden_sizes=[8])
     actor = Actor(net, 3, softmax_output=softmax)
     policy = PPOPolicy(
-        actor=actor,
-        critic=Critic(net),
-        optim=adam(),
-        dist_fn=dist_fn,
-        action_space=Discrete(3),
-        action_scaling=False,
+        actor=actor, critic=Critic(net), optim=adam(), dist_fn=dist_fn, action_space=Discrete(3), action_scaling=False
     )
     result = policy(observations())
     assert torch.allclose(result.dist.probs, actor(observations().obs)[0].softmax(-1) if not softmax else result.logits)

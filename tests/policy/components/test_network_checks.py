@@ -77,8 +77,7 @@ def cases(arguments, values):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    cases(NUMBERS, [True, "3", []]) + cases(INTEGERS, [2.5, NAN, "3", True, None]),
+    ("kind", "name", "value"), cases(NUMBERS, [True, "3", []]) + cases(INTEGERS, [2.5, NAN, "3", True, None])
 )
 def test_numbers_of_another_kind(kind, name, value):
     with pytest.raises(TypeError, match=rf"{name} must be an? (number|integer)"):

@@ -184,9 +184,7 @@ def test_keys_that_are_no_strings_and_slots_go_on(tmp_path, updates_before_loadi
 def test_optimizers_and_parts_have_the_names_of_their_places():
     state = Everywhere().get_extra_state()
     assert [*state["optimizers"]] == ["critic_optims.0", "critic_optims.1", "optims.alpha", "curiosity.optim"]
-    assert [*state["parts"]] == [
-        *("stream", "torch_stream", "lr_schedules.0", "unregistered.0", "noises.act", "rms.0"),
-    ]
+    assert [*state["parts"]] == [*("stream", "torch_stream", "lr_schedules.0", "unregistered.0", "noises.act", "rms.0")]
     places = [*state["values"]["changed"], *state["values"]["made_with"]]
     assert "history" in places  # an empty list may fill
     assert "mean" not in places  # an array that has not changed is an argument

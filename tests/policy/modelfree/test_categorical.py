@@ -42,11 +42,7 @@ def test_the_returns(make):
 
 
 # probabilities of the returns 0, 1 and 2 by state and action; the best actions are 1, 0 and 1
-ROWS = [
-    [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]],
-    [[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]],
-    [[1.0, 0.0, 0.0], [0.25, 0.25, 0.5]],
-]
+ROWS = [[[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]], [[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]], [[1.0, 0.0, 0.0], [0.25, 0.25, 0.5]]]
 
 
 def test_expected_returns_choose(make):

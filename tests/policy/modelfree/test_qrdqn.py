@@ -38,8 +38,7 @@ def test_means_of_quantiles_choose():
 
 
 @pytest.mark.parametrize(
-    ("n_step", "expected"),
-    [(1, [[1.5, 2.5], [1.5, 3.5], [4.0, 4.0]]), (2, [[1.25, 2.25], [2.5, 2.5], [4.0, 4.0]])],
+    ("n_step", "expected"), [(1, [[1.5, 2.5], [1.5, 3.5], [4.0, 4.0]]), (2, [[1.25, 2.25], [2.5, 2.5], [4.0, 4.0]])]
 )
 def test_quantiles_after_n_steps(n_step, expected):
     policy = make(Table(ROWS), discount_factor=0.5, estimation_step=n_step)

@@ -7,15 +7,7 @@ import torch
 from gymnasium.spaces import Box
 
 from algorithms import make_policy
-from continuous import (
-    LOG_PROB,
-    GivenNormal,
-    Lines,
-    ensemble,
-    normal_actor,
-    transitions,
-    weights,
-)
+from continuous import LOG_PROB, GivenNormal, Lines, ensemble, normal_actor, transitions, weights
 from rlfast.data import Batch, MixedReplayBuffer, ReplayBuffer
 from rlfast.policy.modelfree.redq import REDQTrainingStats
 

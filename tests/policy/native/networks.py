@@ -396,10 +396,7 @@ REMEMBERING = {
     "Recurrent": (lambda: Recurrent(1, 4, 3, hidden_layer_size=8), (4,)),
     "Recurrent, two layers, dueling": (lambda: Recurrent(2, 4, 3, hidden_layer_size=8, dueling_param=STREAMS), (4,)),
     "RecurrentActorProb": (lambda: continuous.RecurrentActorProb(1, (4,), (2,), hidden_layer_size=8), (4,)),
-    "GRU": (
-        lambda: Remembering(gru_step, 6, first=Linear(4, 5), gru=nn.GRU(5, 6), out=Linear(6, 2)),
-        (4,),
-    ),
+    "GRU": (lambda: Remembering(gru_step, 6, first=Linear(4, 5), gru=nn.GRU(5, 6), out=Linear(6, 2)), (4,)),
     "LSTMCell": (lambda: Remembering(cell_step, 12, cell=nn.LSTMCell(4, 6), out=Linear(6, 2)), (4,)),
     "GRUCell without biases": (
         lambda: Remembering(gru_cell_step, 6, cell=nn.GRUCell(4, 6, bias=False), out=Linear(6, 2)),
@@ -447,11 +444,7 @@ TORCH = {
         (4,),
         "hidden state is not a dict of tensors",
     ),
-    "hidden state that is not zero at first": (
-        lambda: FirstStep(),
-        (4,),
-        "what it did before",
-    ),
+    "hidden state that is not zero at first": (lambda: FirstStep(), (4,), "what it did before"),
     "softsign": (lambda: User(Linear(4, 8), nn.Softsign()), (4,), "calls torch.nn.functional.softsign"),
     "ConvTranspose2d": (
         lambda: Own(lambda net, x: net.conv(x).flatten(1), conv=nn.ConvTranspose2d(1, 2, 2)),

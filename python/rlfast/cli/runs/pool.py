@@ -141,10 +141,7 @@ def _wait_for_another(folder: Path) -> None:
 
 
 def train(
-    runs: Iterable[PooledRun],
-    jobs: int,
-    ended: Callable[[PooledRun], None],
-    waiting: Callable[[], None] = lambda: None,
+    runs: Iterable[PooledRun], jobs: int, ended: Callable[[PooledRun], None], waiting: Callable[[], None] = lambda: None
 ) -> bool:
     """Trains all runs.
 

@@ -24,14 +24,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
 
 SUITES: Final[dict[str, tuple[str, ...]]] = {
-    "mujoco-v5": (
-        "HalfCheetah-v5",
-        "Hopper-v5",
-        "Walker2d-v5",
-        "Ant-v5",
-        "Humanoid-v5",
-        "InvertedDoublePendulum-v5",
-    ),
+    "mujoco-v5": ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "InvertedDoublePendulum-v5"),
     "classic": ("CartPole-v1", "Acrobot-v1", "MountainCarContinuous-v0", "Pendulum-v1"),
     "box2d": ("LunarLander-v3", "BipedalWalker-v3"),
     "atari-5": tuple(f"ALE/{game}-v5" for game in ("Pong", "Breakout", "Qbert", "BeamRider", "Seaquest")),

@@ -17,13 +17,7 @@ from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.schema import flatten
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
-from rlfast.utils.arguments.checks import (
-    ArgumentError,
-    NonFiniteError,
-    ObservationError,
-    check_methods,
-    count_of,
-)
+from rlfast.utils.arguments.checks import ArgumentError, NonFiniteError, ObservationError, check_methods, count_of
 from rlfast.utils.warning import warn_user
 
 Ids = NDArray[np.int64]

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
     from rlfast.data.datasets.parts import Source, Writer
 
-_WRITERS: dict[str, Any] = {
-    "snapshot": SnapshotWriter,
-    "hdf5": Hdf5Writer,
-    "d4rl": D4rlWriter,
-    "minari": MinariWriter,
-}
+_WRITERS: dict[str, Any] = {"snapshot": SnapshotWriter, "hdf5": Hdf5Writer, "d4rl": D4rlWriter, "minari": MinariWriter}
 WRITABLE = (*_WRITERS,)
 """The kinds of data that can be written."""
 

@@ -66,13 +66,7 @@ class DQNet(NatureCNN):
         layer_init: Callable[[nn.Module], nn.Module] = lambda layer: layer,
     ) -> None:
         super().__init__(
-            c,
-            h,
-            w,
-            action_shape,
-            features_only=features_only,
-            output_dim=output_dim_added_layer,
-            layer_init=layer_init,
+            c, h, w, action_shape, features_only=features_only, output_dim=output_dim_added_layer, layer_init=layer_init
         )
 
     def get_output_dim(self) -> int:
@@ -80,9 +74,5 @@ class DQNet(NatureCNN):
         return int(self.output_dim)
 
 
-_FACTORIES = (
-    "ActorFactoryAtariDQN",
-    "IntermediateModuleFactoryAtariDQN",
-    "IntermediateModuleFactoryAtariDQNFeatures",
-)
+_FACTORIES = ("ActorFactoryAtariDQN", "IntermediateModuleFactoryAtariDQN", "IntermediateModuleFactoryAtariDQNFeatures")
 __getattr__, __dir__ = lazy_names("rlfast.highlevel", {"atari": _FACTORIES})

@@ -70,7 +70,7 @@ class InProcess(Workers):
                 failures[i] = with_env_id(error, i, as_call("reset", request))
         return results, failures
 
-    def _own(self, obs: Any) -> Any:
+    def _own(self, obs: object) -> Any:
         """Copies an observation that the steps of other environments may overwrite: several may share one array."""
         if len(self.workers) == 1:
             return obs

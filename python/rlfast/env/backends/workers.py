@@ -302,12 +302,7 @@ class Workers(Backend):
         return [self.workers[i].get_env_attr(name) for i in ids.tolist()]
 
     def call(
-        self,
-        name: str,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        ids: Ids,
-        timeout: float | None = None,
+        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], ids: Ids, timeout: float | None = None
     ) -> list[Any]:
         """As :meth:`Backend.call`; workers with a method ``call_env`` make the call where their environment lives."""
         if not all(hasattr(self.workers[i], "call_env") for i in ids.tolist()):

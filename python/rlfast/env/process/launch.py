@@ -72,10 +72,7 @@ class Spawned(Child):
         )
         # In a new session, the worker does not receive Ctrl-C from the terminal.
         self.process = subprocess.Popen(  # noqa: S603 - the interpreter and the code are not user input
-            [sys.executable, "-c", code],
-            pass_fds=[end.fileno()],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            [sys.executable, "-c", code], pass_fds=[end.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
         )
         self.pid = self.process.pid
 

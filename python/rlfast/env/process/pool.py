@@ -414,12 +414,7 @@ class ProcessBackend(Backend):
         return [self._call(env, "get_attr", name) for env in ids.tolist()]
 
     def call(
-        self,
-        name: str,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        ids: Ids,
-        timeout: float | None = None,
+        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], ids: Ids, timeout: float | None = None
     ) -> list[Any]:
         """As :meth:`Backend.call`.
 

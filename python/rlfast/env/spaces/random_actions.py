@@ -32,10 +32,7 @@ class RandomActions:
     """
 
     def __init__(
-        self,
-        space: gym.Space[Any] | Sequence[gym.Space[Any]],
-        env_num: int,
-        single: gym.Space[Any] | None = None,
+        self, space: gym.Space[Any] | Sequence[gym.Space[Any]], env_num: int, single: gym.Space[Any] | None = None
     ) -> None:
         self._space, self._env_num = space, env_num
         self._shared: Discrete[Any] | None = None  # the common space, if all can be sampled in one call

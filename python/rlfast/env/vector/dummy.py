@@ -38,10 +38,5 @@ class DummyVectorEnv(BaseVectorEnv):
         copy: bool = True,  # noqa: ARG002
     ) -> None:
         super().__init__(
-            env_fns,
-            DummyEnvWorker,
-            wait_num,
-            timeout,
-            autoreset_mode=autoreset_mode,
-            observation_mode=observation_mode,
+            env_fns, DummyEnvWorker, wait_num, timeout, autoreset_mode=autoreset_mode, observation_mode=observation_mode
         )

@@ -34,11 +34,9 @@ class Config(OfflineControlConfig):
 
 
 PRESETS: Presets = {
-    "Pendulum-v1": presets.PENDULUM_DATA | {"max_steps": 10_000, "eval_interval": 10_000, "forward_sampled_times": 20},
+    "Pendulum-v1": presets.PENDULUM_DATA | {"max_steps": 10_000, "eval_interval": 10_000, "forward_sampled_times": 20}
 }
 
 SEARCH: search.Search = search.ranges(
-    Config,
-    search.OFFLINE,
-    {"lmbda": search.Between(0.5, 1.0), "phi": search.Between(0.01, 0.2, log=True)},
+    Config, search.OFFLINE, {"lmbda": search.Between(0.5, 1.0), "phi": search.Between(0.01, 0.2, log=True)}
 )

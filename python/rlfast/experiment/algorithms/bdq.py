@@ -44,7 +44,7 @@ PRESETS: Presets = {
         "target_update_freq": 50,
         "clip_loss_grad": False,
         "eps_steps": 2_000,
-    },
+    }
 }
 
 SEARCH: search.Search = search.ranges(Config, search.VALUES, {"choices": search.OneOf((5, 11, 25))})

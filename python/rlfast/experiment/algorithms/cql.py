@@ -55,7 +55,7 @@ PRESETS: Presets = {
         "with_lagrange": False,
         "num_repeat_actions": 4,
         "compile": True,
-    },
+    }
 }
 
 SEARCH: search.Search = search.ranges(

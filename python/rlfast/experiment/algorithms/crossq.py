@@ -64,7 +64,5 @@ PRESETS: Presets = {
 }
 
 SEARCH: search.Search = search.ranges(
-    Config,
-    search.CONTINUOUS,
-    {"policy_delay": search.OneOf((1, 2, 3)), "ensemble_size": search.OneOf((2, 4))},
+    Config, search.CONTINUOUS, {"policy_delay": search.OneOf((1, 2, 3)), "ensemble_size": search.OneOf((2, 4))}
 )

@@ -13,8 +13,6 @@ class Config(DeterministicConfig):
     """Deep deterministic policy gradient, for continuous actions."""
 
 
-PRESETS: Presets = {
-    "Pendulum-v1": {**presets.PENDULUM, "updates_per_step": 0.25, "tau": 0.02},
-}
+PRESETS: Presets = {"Pendulum-v1": {**presets.PENDULUM, "updates_per_step": 0.25, "tau": 0.02}}
 
 SEARCH: search.Search = search.ranges(Config, search.CONTINUOUS)

@@ -33,7 +33,7 @@ PRESETS: Presets = {
         "batch_size": 256,
         "policy_improvement_mode": "binary",
         "min_q_weight": 0.1,
-    },
+    }
 }
 
 SEARCH: search.Search = search.ranges(

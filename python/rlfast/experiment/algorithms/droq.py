@@ -47,7 +47,7 @@ class Config(EntropyConfig):
 
 
 PRESETS: Presets = {
-    "Pendulum-v1": {**presets.PENDULUM_SOFT, "actor_delay": 4, "batch_size": 128, "updates_per_step": 1.0, "tau": 0.02},
+    "Pendulum-v1": {**presets.PENDULUM_SOFT, "actor_delay": 4, "batch_size": 128, "updates_per_step": 1.0, "tau": 0.02}
 }
 
 SEARCH: search.Search = search.ranges(

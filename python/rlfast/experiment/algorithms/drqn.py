@@ -46,7 +46,7 @@ PRESETS: Presets = {
         "target_update_freq": 100,
         "buffer_size": 40_000,
         "eps_steps": 8_000,
-    },
+    }
 }
 
 SEARCH: search.Search = search.ranges(Config, search.VALUES)

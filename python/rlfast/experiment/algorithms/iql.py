@@ -30,7 +30,7 @@ class Config(OfflineControlConfig):
 
 
 PRESETS: Presets = {
-    "Pendulum-v1": {**presets.PENDULUM_DATA, "max_steps": 6_000, "learning_rate": 1e-3, "temperature": 0.5},
+    "Pendulum-v1": {**presets.PENDULUM_DATA, "max_steps": 6_000, "learning_rate": 1e-3, "temperature": 0.5}
 }
 
 SEARCH: search.Search = search.ranges(

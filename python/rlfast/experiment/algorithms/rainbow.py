@@ -58,16 +58,9 @@ PRESETS: Presets = {
         "eps_start": 1.0,
         "eps_end": 0.05,
     },
-    presets.ALE: {
-        **presets.ATARI_VALUES,
-        "learning_rate": 6.25e-5,
-        "noisy_std": 0.1,
-        "beta_steps": 5_000_000,
-    },
+    presets.ALE: {**presets.ATARI_VALUES, "learning_rate": 6.25e-5, "noisy_std": 0.1, "beta_steps": 5_000_000},
 }
 
 SEARCH: search.Search = search.ranges(
-    Config,
-    search.VALUES,
-    {"num_atoms": search.OneOf((21, 51, 101)), "noisy_std": search.Between(0.1, 0.6)},
+    Config, search.VALUES, {"num_atoms": search.OneOf((21, 51, 101)), "noisy_std": search.Between(0.1, 0.6)}
 )

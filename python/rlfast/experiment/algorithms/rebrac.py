@@ -16,7 +16,5 @@ class Config(OfflineDeterministicConfig):
 PRESETS: Presets = {"Pendulum-v1": {**presets.PENDULUM_DATA, "actor_penalty": 2.0, "critic_penalty": 0.0}}
 
 SEARCH: search.Search = search.ranges(
-    Config,
-    search.OFFLINE,
-    dict.fromkeys(("actor_penalty", "critic_penalty"), search.Between(0.001, 1.0, log=True)),
+    Config, search.OFFLINE, dict.fromkeys(("actor_penalty", "critic_penalty"), search.Between(0.001, 1.0, log=True))
 )

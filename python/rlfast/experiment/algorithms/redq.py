@@ -44,7 +44,7 @@ PRESETS: Presets = {
         "batch_size": 128,
         "updates_per_step": 1.0,
         "tau": 0.02,
-    },
+    }
 }
 
 SEARCH: search.Search = search.ranges(

@@ -36,7 +36,5 @@ PRESETS: Presets = {
 }
 
 SEARCH: search.Search = search.ranges(
-    Config,
-    search.CONTINUOUS,
-    {"policy_noise": search.Between(0.1, 0.4), "update_actor_freq": search.OneOf((1, 2, 4))},
+    Config, search.CONTINUOUS, {"policy_noise": search.Between(0.1, 0.4), "update_actor_freq": search.OneOf((1, 2, 4))}
 )

@@ -52,7 +52,5 @@ PRESETS: Presets = {
 }
 
 SEARCH: search.Search = search.ranges(
-    Config,
-    search.CONTINUOUS,
-    {"top_quantiles_to_drop_per_net": search.OneOf((0, 1, 2, 5))},
+    Config, search.CONTINUOUS, {"top_quantiles_to_drop_per_net": search.OneOf((0, 1, 2, 5))}
 )

@@ -116,11 +116,7 @@ CLIPPED: Final[Search] = {
     "lr_schedule": OneOf(("constant", "linear")),
 }
 """The same for PPO's loss."""
-NATURAL: Final[Search] = {
-    **ROLL_OUTS,
-    "optim_critic_iters": OneOf((5, 10, 20)),
-    "batch_size": OneOf((128, 256, 1_024)),
-}
+NATURAL: Final[Search] = {**ROLL_OUTS, "optim_critic_iters": OneOf((5, 10, 20)), "batch_size": OneOf((128, 256, 1_024))}
 """The same for natural gradients."""
 REPLAY: Final[Search] = {
     **NETWORKS,

@@ -325,11 +325,7 @@ class Networks:
         return self._choices(discrete.Critic, self._critic_sizes(), last_size=self.actions)
 
     def quantiles(
-        self,
-        head_sizes: Sequence[int],
-        *,
-        cosines: int,
-        kind: type[nn.Module] = discrete.ImplicitQuantileNetwork,
+        self, head_sizes: Sequence[int], *, cosines: int, kind: type[nn.Module] = discrete.ImplicitQuantileNetwork
     ) -> nn.Module:
         """Returns a network of quantiles of the returns of discrete actions.
 
@@ -410,12 +406,7 @@ class Networks:
         return self._over_encoder(lambda size: continuous.Critic(self._net(size, **options)))
 
     def action_values_by(
-        self,
-        number: int,
-        *,
-        values: int = 1,
-        hidden_layer: LayerOf | None = None,
-        last_layer: LayerOf = EnsembleLinear,
+        self, number: int, *, values: int = 1, hidden_layer: LayerOf | None = None, last_layer: LayerOf = EnsembleLinear
     ) -> nn.Module:
         """Returns an ensemble for values of a continuous action, ``(obs, act) -> [number, B, values]``.
 

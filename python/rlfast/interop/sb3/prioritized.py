@@ -52,13 +52,7 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
     _samples_without_update = 0
 
     def __init__(
-        self,
-        *args: Any,
-        alpha: float = 0.6,
-        beta: float = 0.4,
-        n_steps: int = 1,
-        gamma: float = 0.99,
-        **kwargs: Any,
+        self, *args: Any, alpha: float = 0.6, beta: float = 0.4, n_steps: int = 1, gamma: float = 0.99, **kwargs: Any
     ) -> None:
         if not alpha > 0.0:
             raise ValueError(f"alpha must be > 0, got {alpha}; for uniform sampling take ReplayBuffer")

@@ -12,11 +12,7 @@ from rlfast.utils.optim import captured_steps
 from rlfast.utils.progress_bar import progress_note
 from rlfast.utils.torch_private import products
 from rlfast.utils.torch_private.changes import registrations
-from rlfast.utils.torch_private.graph_gradients import (
-    compiler_error,
-    gradients_in_graphs,
-    has_gradients_in_graphs,
-)
+from rlfast.utils.torch_private.graph_gradients import compiler_error, gradients_in_graphs, has_gradients_in_graphs
 from rlfast.utils.warning import warn_user
 
 _SETTINGS = frozenset({bool, int, float, str, type(None)})

@@ -123,10 +123,7 @@ class AutoAlpha(Alpha):
     """
 
     def __init__(
-        self,
-        target_entropy: float,
-        log_alpha: torch.Tensor | float,
-        optim: torch.optim.Optimizer | OptimizerFactory,
+        self, target_entropy: float, log_alpha: torch.Tensor | float, optim: torch.optim.Optimizer | OptimizerFactory
     ) -> None:
         super().__init__()
         if not isinstance(log_alpha, torch.Tensor):

@@ -74,9 +74,7 @@ class BranchingDQNPolicy(QLearner):
     _maps_by_space = True  # with the conversion of indices before it
     _exists: torch.Tensor | None
     """Which choices each dimension has, bool ``[D, choices]``; None if each has all of them."""
-    shortcuts: ClassVar[Shortcuts] = {
-        "described": Shortcut((*FORWARD, "legal_choices", "map_action"), "_no_chooser"),
-    }
+    shortcuts: ClassVar[Shortcuts] = {"described": Shortcut((*FORWARD, "legal_choices", "map_action"), "_no_chooser")}
     values = QLearner.values  # forward differs in the choice alone
 
     def __init__(self, **options: Unpack[DQNOptions]) -> None:

@@ -70,9 +70,7 @@ class PQNPolicy(QLearner):
     """
 
     stats_class = PQNTrainingStats
-    shortcuts: ClassVar[Shortcuts] = {
-        "stored_of": Shortcut(("next_value", "values", "compute_q_value"), "_nothing_of"),
-    }
+    shortcuts: ClassVar[Shortcuts] = {"stored_of": Shortcut(("next_value", "values", "compute_q_value"), "_nothing_of")}
 
     @validate_arguments
     def __init__(

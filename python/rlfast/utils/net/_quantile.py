@@ -201,11 +201,7 @@ class FullQuantileFunction(ImplicitQuantileNetwork):
     """
 
     def forward(  # type: ignore[override]
-        self,
-        obs: ArrayOrTensor,
-        propose_model: nn.Module,
-        fractions: Any = None,
-        **kwargs: Any,
+        self, obs: ArrayOrTensor, propose_model: nn.Module, fractions: Any = None, **kwargs: Any
     ) -> tuple[tuple[torch.Tensor, Any, torch.Tensor | None], Any]:
         """Compute quantiles.
 
