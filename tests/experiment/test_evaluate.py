@@ -5,9 +5,10 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from rlfast.cli import main
-from rlfast.experiment import evaluate
+from rlfast.experiment import ALGORITHMS, evaluate
 from rlfast.experiment.config import RunWarning
 from rlfast.experiment.run import train
 
@@ -49,6 +50,55 @@ def test_a_run_from_a_gpu_is_played_without_one(run):
     assert evaluate(run, 3, device="cpu").returns.tolist() == expected
     with pytest.raises(ValueError, match="--device cuda:9 cannot be used here"):
         evaluate(run, 3, device="cuda:9")
+
+
+def test_actions_may_be_drawn(run, run_dir):
+    with pytest.raises(ValueError, match="DQNPolicy draws no actions: leave out deterministic=False"):
+        evaluate(run, 1, deterministic=False)
+    assert evaluate(run, 3, deterministic=True).returns.tolist() == evaluate(run, 3).returns.tolist()
+    config = {"max_steps": 64, "num_envs": 2, "collect_steps": 32, "batch_size": 32, "hidden_sizes": (8,)}
+    ppo = train(
+        ALGORITHMS["ppo"].config(run_dir=run_dir.with_name("ppo"), eval_episodes=2, progress=False, **config)
+    ).run_dir
+    best, drawn = (evaluate(ppo, 5, deterministic=one).returns.tolist() for one in (True, False))
+    assert evaluate(ppo, 5).returns.tolist() == best != drawn
+    content = json.loads((ppo / "config.json").read_text())
+    content["config"]["deterministic_eval"] = False
+    (ppo / "config.json").write_text(json.dumps(content))
+    assert evaluate(ppo, 5).returns.tolist() == drawn
+    assert evaluate(ppo, 5, deterministic=True).returns.tolist() == best
+
+
+def test_an_environment_with_other_arguments(run, tiny, run_dir):
+    stats = evaluate(run, 3, env_kwargs={"sutton_barto_reward": True})
+    assert stats.returns.tolist() == [-1, -1, -1]
+    assert stats.lens.tolist() == evaluate(run, 3).lens.tolist()
+    with pytest.raises(ValueError, match=r"does not take --env-kwargs \{'force': 3\}"):
+        evaluate(run, 1, env_kwargs={"force": 3})
+    lake = train(tiny(max_steps=60, env="FrozenLake-v1", run_dir=run_dir.with_name("lake"))).run_dir
+    with pytest.raises(
+        ValueError, match=r"the observation_space is Discrete\(64\), and in the run it was Discrete\(16\)"
+    ):
+        evaluate(lake, 1, env_kwargs={"map_name": "8x8"})
+
+
+def test_episodes_in_a_window(run, tiny, run_dir, monkeypatch):
+    frames = []
+    monkeypatch.setattr(CartPoleEnv, "render", lambda env: frames.append(env.render_mode))
+    expected = evaluate(run, 1).returns.tolist()
+    assert frames == []
+    stats = evaluate(run, 3, render=True)
+    assert stats.returns[0] == expected[0]
+    assert frames == ["human"] * (3 + sum(stats.lens))  # one of each reset
+    monkeypatch.setitem(CartPoleEnv.metadata, "render_modes", ["ansi"])
+    with (
+        pytest.warns(UserWarning, match="render_mode='human' that is not in the possible render_modes"),
+        pytest.raises(ValueError, match=r"CartPole-v1 cannot be shown in a window: its render modes are \['ansi'\]"),
+    ):
+        evaluate(run, 1, render=True)
+    catch = train(tiny(max_steps=60, env="Catch-v0", run_dir=run_dir.with_name("catch"))).run_dir
+    with pytest.raises(ValueError, match="Catch-v0 cannot be rendered: it exists in Rust alone"):
+        evaluate(catch, 1, render=True)
 
 
 def test_a_film_names_our_own_extra(run, tmp_path, monkeypatch):

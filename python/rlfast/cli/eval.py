@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlfast.cli.main import complain, sentence
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences, whole_number
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, SettingValue, warnings_as_sentences, whole_number
 from rlfast.experiment.run_dir import read_config
 from rlfast.experiment.sharing.hub import is_on_hub, local_folder
 
@@ -29,6 +30,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--device", help="where the policy shall live: cpu, cuda, ... [the run's, if it is here]")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument("--video", action="store_true", help="film one more episode, into RUN/video, or video")
+    parser.add_argument("--render", action="store_true", help="show the episodes in a window, one after the other")
+    parser.add_argument(
+        "--deterministic",
+        action=argparse.BooleanOptionalAction,
+        help="take the policy's best actions; --no-deterministic draws them [as in the run's tests]",
+    )
+    parser.add_argument(
+        "--env-kwargs",
+        nargs="+",
+        action=SettingValue,
+        hint=dict[str, Any],
+        metavar="NAME=VALUE",
+        help="arguments of the environment that replace those of the run",
+    )
     given = vars(parser.parse_args(arguments))
     try:
         run_dir = local_folder(given["run_dir"])

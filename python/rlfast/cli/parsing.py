@@ -104,31 +104,9 @@ class Parser(argparse.ArgumentParser):
 # -- the settings of runs ----------------------------------------------------------------------------------------------
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "common": (
-        *(
-            "env",
-            "config",
-            "env_kwargs",
-            "wrappers",
-            "data",
-            "max_steps",
-            "seed",
-            "seeds",
-            "jobs",
-            "run_dir",
-            "stop_return",
-        ),
-        *(
-            "learning_rate",
-            "discount_factor",
-            "gamma",
-            "batch_size",
-            "num_envs",
-            "device",
-            "compile",
-            "threads",
-            "backend",
-            "env_backend",
-        ),
+        *("env", "config", "env_kwargs", "wrappers", "data", "max_steps", "seed", "seeds", "jobs", "run_dir"),
+        *("stop_return", "learning_rate", "discount_factor", "gamma", "batch_size", "num_envs"),
+        *("device", "compile", "threads", "backend", "env_backend"),
     ),
     "algorithm": (),
     "network": (
@@ -301,13 +279,13 @@ def _add(group: Any, name: str, old: Sequence[str], hint: object, text: str | No
     if kind is bool:
         group.add_argument(*options, action=argparse.BooleanOptionalAction, help=text)
         return
-    how: dict[str, Any] = {"help": text, "action": _Value, "hint": hint, "metavar": _metavar(kind)}
+    how: dict[str, Any] = {"help": text, "action": SettingValue, "hint": hint, "metavar": _metavar(kind)}
     if get_origin(kind) in (tuple, dict):
         how["nargs"] = "*"
     group.add_argument(*options, **how)
 
 
-class _Value(argparse.Action):
+class SettingValue(argparse.Action):
     """Reads the value of a setting. Errors name the option as it was given."""
 
     def __init__(self, *arguments: Any, hint: object, **more: Any) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 
 from rlfast.data import Batch
+from rlfast.data.collect.checks import form_of
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
 from rlfast.env import VectorEnvNormObs
@@ -29,12 +31,13 @@ from rlfast.utils.runtime.extras import how_to_install
 from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from rlfast.data.stats import CollectStats
     from rlfast.data.types import ObsBatchProtocol, arr_type
+    from rlfast.env import BaseVectorEnv
     from rlfast.experiment.config import RunConfig
     from rlfast.experiment.declaration import Declaration
     from rlfast.policy import BasePolicy
@@ -190,6 +193,9 @@ def evaluate(
     video: Path | None = None,
     device: str | None = None,
     allow_import: bool = False,
+    deterministic: bool | None = None,
+    render: bool = False,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> CollectStats:
     """Plays new episodes with the policy of a run, without exploration.
 
@@ -203,10 +209,14 @@ def evaluate(
         which the environment renders.
     :param device: as for :func:`load`.
     :param allow_import: as for :func:`load`.
+    :param deterministic: whether the policy takes its best actions or draws them. Default: None, as in the run's tests.
+    :param render: whether the episodes are shown in a window, one after the other. Default: False.
+    :param env_kwargs: arguments of the environment that replace those of the run. Default: none.
     :return: the statistics of the episodes.
     :raises FileNotFoundError: if there is no such run, or it has no checkpoint.
     :raises ValueError: if the run or its checkpoint cannot be used, ``episodes`` is not positive, ``seed`` is negative,
-        or a module would have to be imported.
+        a module would have to be imported, the policy draws no actions, or the environment has other spaces with
+        ``env_kwargs`` than in the run.
     :raises gymnasium.error.Error: if the environment does not exist or cannot be rendered.
     :raises ImportError: if a library for videos is missing.
     """
@@ -216,17 +226,44 @@ def evaluate(
         raise ValueError(f"seed must not be negative, got {seed}")
     agent = read_agent(local_folder(run_dir), best=best, device=device, allow_import=allow_import)
     config, declaration = agent.config, agent.declaration
-    number, root = min(episodes, config.eval_envs), config.seed if seed is None else seed
+    if env_kwargs:
+        config = replace(config, env_kwargs={**config.env_kwargs, **env_kwargs})
+    if deterministic is not None:
+        if not (deterministic or hasattr(agent.policy, "deterministic_eval")):
+            raise ValueError(f"{type(agent.policy).__name__} draws no actions: leave out deterministic=False")
+        agent.policy.deterministic_eval = deterministic
+    number, root = 1 if render else min(episodes, config.eval_envs), config.seed if seed is None else seed
     seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]
     noise = explore_in_tests(config, agent.policy)
     agent.policy.seed(stream_seed(root, "policy/eval"))
-    envs = declaration.evaluation(config, number, agent.statistics)
+    shown = partial(_in_a_window, declaration, config) if render else None
+    envs = declaration.evaluation(config, number, agent.statistics, shown)
+    if env_kwargs:
+        _check_spaces(agent, envs)
     with Collector(agent.policy, envs, exploration_noise=noise) as collector:
         collector.reset_env({"seed": seeds})
         stats = collector.evaluate(episodes)
     if video is not None:
-        film(agent, stream_seed(root, "env/video"), Path(video))
+        film(replace(agent, config=config), stream_seed(root, "env/video"), Path(video))
     return stats
+
+
+def _check_spaces(agent: Agent, envs: BaseVectorEnv) -> None:
+    """Refuses environments whose spaces are not those of the run."""
+    with closing(agent.declaration.evaluation_envs(agent.config, 1, None)) as own:
+        for name in ("observation_space", "action_space"):
+            theirs, ours = (getattr(one, f"single_{name}") for one in (envs, own))
+            if form_of(theirs) != form_of(ours):
+                envs.close()
+                raise ValueError(f"with these env_kwargs, the {name} is {theirs}, and in the run it was {ours}")
+
+
+def _in_a_window(declaration: Declaration, config: RunConfig) -> gym.Env[Any, Any]:
+    env = declaration.environment(config, "human")
+    modes = env.metadata.get("render_modes", [])
+    if "human" not in modes:
+        raise ValueError(f"{config.env} cannot be shown in a window: its render modes are {modes}, without 'human'")
+    return env
 
 
 def minimal_config(config: Any) -> Any:

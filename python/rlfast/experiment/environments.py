@@ -17,7 +17,7 @@ from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
 from rlfast.env.atari import AtariEnv, make_atari_vec
 from rlfast.env.errors import EnvFailure
 from rlfast.env.registry import can_be_native, make_vec
-from rlfast.env.specs import find_spec, is_atari, make_registered
+from rlfast.env.specs import find_spec, is_atari, is_native_only, make_registered
 from rlfast.experiment.config import RunWarning, stream_seed
 from rlfast.experiment.networks.encoder import is_image
 
@@ -122,8 +122,10 @@ def make_env(config: RunConfig, *, training: bool, render_mode: str | None = Non
         _check_atari(config)
         env = AtariEnv(config.env, episodic_life=training, clip_rewards=training, render_mode=cast("Any", render_mode))
     else:
+        if render_mode and is_native_only(config.env):
+            raise ValueError(f"{config.env} cannot be rendered: it exists in Rust alone, and draws no pictures")
         given: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
-        with _naming_arguments(config):
+        with _naming_arguments(config, given):
             env = make_registered(find_spec(config.env), **config.env_kwargs | given)
     for wrapper in wrappers_of(config):
         env = wrapper(env)
@@ -131,15 +133,20 @@ def make_env(config: RunConfig, *, training: bool, render_mode: str | None = Non
 
 
 @contextmanager
-def _naming_arguments(config: RunConfig) -> Iterator[None]:
-    """Turns the TypeError of an environment that does not take its arguments into a ValueError that names them."""
+def _naming_arguments(config: RunConfig, given: Mapping[str, Any]) -> Iterator[None]:
+    """Turns the TypeError of an environment that does not take its arguments into a ValueError that names them.
+
+    :param config: the settings of the run.
+    :param given: further arguments.
+    """
     try:
         yield
     except (TypeError, EnvFailure) as error:
         cause = error.__cause__ if isinstance(error, EnvFailure) else error
-        if not (config.env_kwargs and isinstance(cause, TypeError)):
+        if not ((config.env_kwargs or given) and isinstance(cause, TypeError)):
             raise
-        raise ValueError(f"{config.env} does not take --env-kwargs {config.env_kwargs}: {cause}") from error
+        what = f"--env-kwargs {config.env_kwargs}" if config.env_kwargs else f"the arguments {given}"
+        raise ValueError(f"{config.env} does not take {what}: {cause}") from error
 
 
 def _check_atari(config: RunConfig) -> None:
@@ -216,7 +223,7 @@ def make_envs(config: RunConfig, name: str, first: int = 0) -> BaseVectorEnv:
         backend, wrappers, given = config.backend, wrappers_of(config), config.env_kwargs
         if backend == "auto":
             backend = "native" if can_be_native(config.env) and not wrappers and not given else "in-process"
-        with _naming_arguments(config):
+        with _naming_arguments(config, {}):
             envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers, **given)
     seed_envs(envs, env_seed(config, name), name, first)
     space = envs.single_observation_space

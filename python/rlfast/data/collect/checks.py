@@ -99,9 +99,9 @@ def check_spaces(policy: object, env: BaseVectorEnv) -> None:
             space if isinstance(space, gym.Space) else None
             for space in (getattr(policy, name, None), getattr(env, f"single_{name}", None), getattr(env, name, None))
         )
-        if own is None or given is None or _form(own) in (_form(given), _form(_without_mask(given))):
+        if own is None or given is None or form_of(own) in (form_of(given), form_of(_without_mask(given))):
             continue
-        if batched is not None and _form(own) == _form(batched):
+        if batched is not None and form_of(own) == form_of(batched):
             advice = f"that of all {len(env)} environments together: make the policy with envs.single_{name}"
         else:
             advice = f"and that of the environments is {given}: is it made for them?"
@@ -113,7 +113,7 @@ def _without_mask(space: gym.Space[Any]) -> gym.Space[Any]:
     return space["obs"] if isinstance(space, Dict) and {"obs", "mask"} <= space.keys() else space
 
 
-def _form(space: gym.Space[Any]) -> Any:
+def form_of(space: gym.Space[Any]) -> Any:
     """Return the properties in which two spaces must be equal to be compatible: all except the bounds of boxes."""
     if isinstance(space, Box):
         return Box, space.shape
@@ -122,9 +122,9 @@ def _form(space: gym.Space[Any]) -> Any:
     if isinstance(space, MultiDiscrete):
         return MultiDiscrete, space.nvec.tolist(), space.start.tolist()
     if isinstance(space, Dict):
-        return Dict, {key: _form(part) for key, part in space.items()}
+        return Dict, {key: form_of(part) for key, part in space.items()}
     if isinstance(space, Tuple):
-        return Tuple, [_form(part) for part in space]
+        return Tuple, [form_of(part) for part in space]
     return type(space), space.shape
 
 
