@@ -1,4 +1,5 @@
 import os
+import re
 import warnings
 from functools import partial
 
@@ -171,6 +172,10 @@ def test_errors_name_what_is_wrong(env, words):
             walk(observation_space=spaces.Box(-1e4, 1e4, (2,)), obs=lambda env: np.full(2, 5000, np.float32)),
             ["observations reach 5000", "normalize"],
         ),
+        (
+            walk(observation_space=spaces.Box(0, 255, (2,), np.uint8), obs=lambda env: np.array([0, 200], np.uint8)),
+            ["observations reach 200"],
+        ),
         (Overwriting, ["step 1 changed the observation", "return a copy"]),
         (Warns, ["low battery"]),
     ],
@@ -179,6 +184,14 @@ def test_warnings_name_what_to_do(env, words):
     errors, warned = findings(env)
     assert errors == []
     assert any(all(word in text for word in words) for text in warned), warned
+
+
+def test_bytes_of_pictures_are_not_large():
+    picture = {
+        "observation_space": spaces.Box(0, 255, (2, 2), np.uint8),
+        "obs": lambda env: np.full((2, 2), 200, np.uint8),
+    }
+    assert not any("observations reach" in text for text in findings(walk(**picture))[1])
 
 
 class Hand(gym.Env):
@@ -287,6 +300,30 @@ def test_command_prints_findings(capsys):
     gym.register("rlfast-test/Raises-v0", Raises)
     assert main(["check-env", "rlfast-test/Raises-v0", "--steps", "100"]) == 1
     assert "error    step 8: step(" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("action_space", "said"),
+    [
+        (spaces.Discrete(2), r"ok       rlfast train has algorithms for it: a2c, c51, .*, dqn, .*, ppo, .*, trpo$"),
+        (
+            spaces.Box(-1, 1, (2, 2)),
+            "ok       rlfast train has algorithms for it: bcq, cql, [^a]*, ddpg, .*, sac, .*, xqc$",
+        ),
+        (
+            spaces.MultiBinary(2),
+            r"warning  no algorithm of rlfast train .* \(PPO needs .*those of rlfast.* are MultiBinary\(2\)\)$",
+        ),
+        (
+            spaces.Box(-np.inf, np.inf, (2,)),
+            r"warning  no algorithm of rlfast train .* \(PPO needs actions with finite bounds",
+        ),
+    ],
+)
+def test_the_command_names_the_algorithms(capsys, action_space, said):
+    gym.register("rlfast-test/Walk-v0", walk(action_space=action_space))
+    assert main(["check-env", "rlfast-test/Walk-v0", "--steps", "100"]) == 0
+    assert re.search(said, capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("arguments", [["NoSuch-v0"], ["CartPole-v1", "--steps", "0"], ["no_such_module:Env-v0"]])

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 from rlfast.cli.main import complain
 from rlfast.cli.parsing import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import gymnasium as gym
+
+
+def _algorithms_for(env: str, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> tuple[list[str], str]:
+    """Returns the algorithms that can make a policy for an environment, and why PPO cannot, which can for most."""
+    from rlfast.experiment import ALGORITHMS
+    from rlfast.experiment.declaration import Declaration, check_fit
+
+    names, reason = [], ""
+    for name, algorithm in ALGORITHMS.items():
+        try:
+            check_fit(Declaration().policy(algorithm.preset(env), obs_space, act_space), obs_space, act_space)
+            names.append(name)
+        except ValueError as error:
+            reason = str(error) if name == "ppo" else reason
+    return names, reason
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,14 +44,22 @@ def main(arguments: Sequence[str]) -> int:
 
     from functools import partial
 
-    import gymnasium as gym
+    from gymnasium.error import Error
 
     from rlfast.env.checks.checker import examine_env
     from rlfast.env.specs import find_spec, make_registered
 
     try:
-        report = examine_env(partial(make_registered, find_spec(given.env)), steps=given.steps, seed=given.seed)
-    except (ValueError, TypeError, ImportError, gym.error.Error) as error:
+        spec = find_spec(given.env)
+        report = examine_env(partial(make_registered, spec), steps=given.steps, seed=given.seed)
+    except (ValueError, TypeError, ImportError, Error) as error:
         return complain(str(error), 2)
+    if not report.errors:
+        with closing(make_registered(spec)) as env:
+            names, reason = _algorithms_for(given.env, env.observation_space, env.action_space)
+        if names:
+            report.facts.append(f"rlfast train has algorithms for it: {', '.join(names)}")
+        else:
+            report.warnings.append(f"no algorithm of rlfast train has networks for these spaces ({reason})")
     sys.stdout.write(f"{report}\n")
     return 1 if report.errors else 0

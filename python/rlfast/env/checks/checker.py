@@ -259,8 +259,8 @@ class _Rollout:
             self.rows.append(deepcopy(row))
         self.lengths[-1] += 1
         self.returns[-1] += row.rew
-        if isinstance(row.obs, np.ndarray) and row.obs.dtype.kind == "f":
-            self.largest = max(self.largest, float(np.abs(row.obs).max(initial=0)))
+        if isinstance(row.obs, np.ndarray) and (row.obs.dtype.kind == "f" or row.obs.ndim == 1):  # no picture of bytes
+            self.largest = max(self.largest, float(np.abs(row.obs.astype(np.float64)).max(initial=0)))
         if row.terminated or row.truncated:
             self.lengths.append(0)
             self.returns.append(0.0)
