@@ -16,7 +16,7 @@ from rlfast.export.program import Scale
 
 COMPILER = shutil.which("cc")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
-STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"]
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 NORMAL = Scale(mean=np.linspace(-1, 1, 4), deviation=np.linspace(0.5, 2, 4), limit=1.25)
 ROWS = 200
 
@@ -37,8 +37,8 @@ def programs():
     return found
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
+@pytest.fixture(scope="module", params=[["-O2"], ["-O3", "-march=native"]], ids=lambda flags: flags[-1])
+def compiled(request, tmp_path_factory):
     """One program that has all policies: ``acted(name, obs, draws)`` returns their actions."""
     folder = tmp_path_factory.mktemp("c")
     calls = []
@@ -63,7 +63,8 @@ def compiled(tmp_path_factory):
     includes = "".join(f'#include "{name_of(name)}.h"\n' * 2 for name in programs())
     main = "int main(int argc, char **argv) {\n    int k, random = argc > 2;" + "".join(calls) + "\n    return 1;\n}\n"
     (folder / "main.c").write_text("#include <stdio.h>\n#include <string.h>\n" + includes + main)
-    subprocess.run([COMPILER, *STRICT, "main.c", "-o", "main", "-lm"], cwd=folder, check=True, capture_output=True)
+    command = [COMPILER, *STRICT, *request.param, "main.c", "-o", "main", "-lm"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
     def acted(name, obs, draws=None):
         rows = [row.tobytes() + (b"" if draws is None else draws[k].tobytes()) for k, row in enumerate(obs)]

@@ -229,6 +229,7 @@ POLICIES: dict[str, Callable[[], BasePolicy]] = {
     "DQN, dueling": lambda: dqn(model=features(action_shape=4, dueling_param=({}, {}))),
     "DQN, all nodes": lambda: dqn(model=odd()),
     "DQN, images": lambda: dqn(model=Images()),
+    "DQN, wide": lambda: dqn(model=Net(5, 4, hidden_sizes=[32, 160, 16])),
     "C51": lambda: distributional(C51Policy, num_atoms=11),
     "QR-DQN": lambda: distributional(QRDQNPolicy, num_quantiles=7),
     "BDQ": lambda: branching(MultiDiscrete([3, 3]), 3),

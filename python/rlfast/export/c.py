@@ -121,15 +121,31 @@ def _linear_turned(to: _Writer, slot: int, below: int, weight: Array, bias: Arra
 
 def _columns(to: _Writer, slot: int, below: int, columns: str, inputs: int, bias: Array | None, relu: object) -> None:
     outputs = to.widths[slot]
+    skip = "if (x == 0.0f) continue;\n        " if outputs >= WIDE else ""
     to.each(slot, f"s{slot}[i] = 0.0f;")
     to.code.append(
         f"for (k = 0; k < {inputs}; k++) {{ const float x = s{below}[k]; const float *w = {columns} + k * {outputs};\n"
-        f"        for (i = 0; i < {outputs}; i++) s{slot}[i] += x * w[i]; }}"
+        f"        {skip}for (i = 0; i < {outputs}; i++) RLFAST_ADD(s{slot}[i], x, w[i]); }}"
     )
     if bias is not None:
         to.each(slot, f"s{slot}[i] += {to.array(bias)}[i];")
     if relu:
         to.each(slot, f"if (s{slot}[i] < 0.0f) s{slot}[i] = 0.0f;")
+
+
+_ADD = """
+#ifndef RLFAST_ADD
+#ifdef FP_FAST_FMAF
+#define RLFAST_ADD(sum, a, b) sum = fmaf(a, b, sum)
+#else
+#define RLFAST_ADD(sum, a, b) sum += (a) * (b)
+#endif
+#endif
+"""
+"""Adds a product. Compilers that follow the standard do not fuse it themselves."""
+
+WIDE = 128
+"""The outputs of a layer from which on zeros of its input, of which ReLU gives many, are worth a look."""
 
 
 def _results(window: Array) -> tuple[int, int]:
@@ -193,7 +209,7 @@ def _conv(
         + f"        for (i = 0; i < {lanes}; i++) {' = '.join(f't{k}[i]' for k in sums)} = {start};\n"
         f"        for (c = 0; c < {own}; c++, in += {h * w}) for (a = 0; a < {kh}; a++) for (b = 0; b < {kw}; b++) {{\n"
         f"        const float *at = in + a * {dh * w} + b * {dw};\n"
-        + "".join(f"        for (i = 0; i < {lanes}; i++) t{k}[i] += w[i] * at[o{k}];\n" for k in sums)
+        + "".join(f"        for (i = 0; i < {lanes}; i++) RLFAST_ADD(t{k}[i], w[i], at[o{k}]);\n" for k in sums)
         + f"        w += {lanes}; }}\n"
         f"        for (i = 0; i < {lanes} && f * {lanes} + i < {each}; i++) {{\n"
         f"        float *out = s{slot} + (g * {each} + f * {lanes} + i) * {places} + p;"
@@ -440,7 +456,7 @@ def written(program: Program, name: str = "policy") -> bytes:
         f"   {name}_act computes the action for one observation; it allocates nothing and keeps nothing.",
         *(f"   {argument.split('*')[1]}: {why}" for argument, why in arguments),
         "*/",
-        f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n#include <math.h>\n",
+        f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n#include <math.h>\n{_ADD}",
         f"enum {{ {name}_OBSERVATION = {program.size}, {name}_ACTION = {count}, {name}_DRAWS = {program.draws} }};\n",
         *(_state(name, program.state.size) if program.state else []),
         *to.data,
