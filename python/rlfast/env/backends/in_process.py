@@ -18,6 +18,7 @@ from rlfast.utils.arguments.checks import ArgumentError
 
 _NUMBERS = {float, int, np.float64, np.float32}
 """The usual types of rewards."""
+_ARRAYS = {np.ndarray}
 
 
 class InProcess(Workers):
@@ -74,7 +75,11 @@ class InProcess(Workers):
         """Copies an observation that the steps of other environments may overwrite: several may share one array."""
         if len(self.workers) == 1:
             return obs
-        return obs.copy() if type(obs) is np.ndarray else tree.copied(obs)
+        if type(obs) is np.ndarray:
+            return obs.copy()
+        if type(obs) is dict and {*map(type, obs.values())} == _ARRAYS:  # as below, in half the time
+            return {key: part.copy() for key, part in obs.items()}
+        return tree.copied(obs)
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:  # noqa: ARG002
         return self._stepping
