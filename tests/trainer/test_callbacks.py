@@ -123,3 +123,24 @@ def test_wrong_callbacks_are_refused(callbacks, error, arguments):
     _, given = arguments()
     with pytest.raises(TypeError, match=error):
         OffpolicyTrainer(**given, callbacks=callbacks)
+
+
+class Misspelled(Callback):
+    def on_tests(self, trainer, stats):
+        raise AssertionError
+
+    def _on_training_start(self):
+        raise AssertionError
+
+    def online(self):
+        return True
+
+
+def test_methods_that_are_never_called_are_named(arguments, recwarn):
+    _, given = arguments()
+    OffpolicyTrainer(**given, callbacks=[Misspelled(), Recorder()])
+    texts = [str(one.message) for one in recwarn]
+    assert [text.split()[0] for text in texts] == ["Misspelled._on_training_start", "Misspelled.on_tests"]
+    assert texts[1].endswith(
+        "it calls before_step, on_step, on_update, before_test, on_test, on_best, on_checkpoint; did you mean on_test?"
+    )

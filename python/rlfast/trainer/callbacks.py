@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from rlfast.utils.arguments.validation import did_you_mean
+from rlfast.utils.warning import warn_user
+
 if TYPE_CHECKING:
     from rlfast.data.stats import CollectStats
     from rlfast.policy import BasePolicy, TrainingStats
@@ -104,7 +107,7 @@ class Functions(Callback):
 
 
 def check_callbacks(callbacks: object) -> tuple[Callback, ...]:
-    """Returns callbacks as a tuple.
+    """Returns callbacks as a tuple, and warns of methods of theirs that are never called.
 
     :param callbacks: the argument of a trainer.
     :raises TypeError: if it is no sequence of callbacks.
@@ -118,4 +121,14 @@ def check_callbacks(callbacks: object) -> tuple[Callback, ...]:
         if not isinstance(one, Callback):
             kind = one.__name__ + ", a class: pass an object of it" if isinstance(one, type) else type(one).__name__
             raise TypeError(f"callbacks must be objects of classes derived from Callback, got {kind}")
+        _warn_of_uncalled(type(one))
     return given
+
+
+def _warn_of_uncalled(kind: type[Callback]) -> None:
+    """Warns of methods that look like those of a callback, and are never called."""
+    known = [name for name in vars(Callback) if not name.startswith("__")]
+    for name in dir(kind):
+        if name.lstrip("_").startswith(("on_", "before_", "after_")) and name not in known:
+            called = f"{kind.__name__}.{name} is not a method that a trainer calls; it calls {', '.join(known)}"
+            warn_user(called + did_you_mean([name], known))
