@@ -91,7 +91,7 @@ def state_of(run_dir: Path, config: RunConfig) -> str:
     :param run_dir: the folder of the run.
     :param config: its settings.
     """
-    from rlfast.experiment.run_dir import ERROR_LOG, has_ended, is_training
+    from rlfast.experiment.run_dir import ERROR_LOG, has_ended, has_policy_alone, is_training
 
     if is_training(run_dir):
         return RUNNING
@@ -99,6 +99,8 @@ def state_of(run_dir: Path, config: RunConfig) -> str:
     if error.exists():
         last = (error.read_text(errors="replace").strip().splitlines() or [""])[-1]
         return f"failed: {''.join(one if one.isprintable() else '?' for one in last)} (traceback in {error})"
+    if has_policy_alone(run_dir):
+        return "a policy that was not trained here: it acts, and does not learn"
     again = f"rlfast train --resume {shlex.quote(str(run_dir))} continues it"
     return "ended" if has_ended(run_dir, config) else f"interrupted: {again}"
 

@@ -251,11 +251,27 @@ def has_ended(run_dir: Path, config: RunConfig) -> bool:
     """
     counter = "gradient_step" if isinstance(config, OfflineConfig) else "env_step"
     try:
-        head = json.loads((run_dir / CHECKPOINT / "checkpoint.json").read_text())
+        head = _head(run_dir)
         over = head["over"] if "over" in head else head[counter] >= config.max_steps  # as older versions wrote it
     except (OSError, *WRONG_DATA):
         return False
     return over is True
+
+
+def has_policy_alone(run_dir: Path) -> bool:
+    """Whether the checkpoint of a run, such as an imported one, is a policy without what training needs.
+
+    :param run_dir: the folder of the run.
+    """
+    try:
+        return _head(run_dir).get("policy_only") is True
+    except (OSError, *WRONG_DATA):
+        return False
+
+
+def _head(run_dir: Path) -> dict[str, Any]:
+    head: dict[str, Any] = json.loads((run_dir / CHECKPOINT / "checkpoint.json").read_text())
+    return head
 
 
 def read_config(run_dir: str | os.PathLike[str]) -> RunConfig:
