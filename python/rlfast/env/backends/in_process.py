@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
+from rlfast.env.backends.info import Info
 from rlfast.env.backends.workers import Failures, Workers, as_call, reset_arguments, with_env_id
 from rlfast.env.worker import DummyEnvWorker, ResetResult, reset_result, seed_space, step_result
 from rlfast.utils import tree
@@ -18,6 +19,7 @@ from rlfast.utils.arguments.checks import ArgumentError
 
 _NUMBERS = {float, int, np.float64, np.float32}
 """The usual types of rewards."""
+_CONSTANT = _NUMBERS | {bool, np.bool_}
 _ARRAYS = {np.ndarray}
 
 
@@ -65,21 +67,31 @@ class InProcess(Workers):
             try:
                 if "seed" in request:
                     seed_space(worker.action_space, request["seed"])
-                obs, info = reset_result(worker.env.reset(**request))
-                results[i] = self._own(obs), info
+                results[i] = self._own(reset_result(worker.env.reset(**request)))
             except Exception as error:
                 failures[i] = with_env_id(error, i, as_call("reset", request))
         return results, failures
 
-    def _own(self, obs: object) -> Any:
-        """Copies an observation that the steps of other environments may overwrite: several may share one array."""
-        if len(self.workers) == 1:
-            return obs
-        if type(obs) is np.ndarray:
-            return obs.copy()
-        if type(obs) is dict and {*map(type, obs.values())} == _ARRAYS:  # as below, in half the time
-            return {key: part.copy() for key, part in obs.items()}
-        return tree.copied(obs)
+    def _own(self, answer: Any) -> Any:
+        """Copies the answer of an environment before another one steps, which may overwrite what they share."""
+        obs, *numbers, info = answer
+        kind = type(obs)
+        if len(self.workers) == 1 and kind is np.ndarray:
+            pass  # stacking copies it
+        elif kind is np.ndarray and not obs.dtype.hasobject:
+            obs = obs.copy()
+        elif (
+            kind is dict and {*map(type, obs.values())} == _ARRAYS and not any(x.dtype.hasobject for x in obs.values())
+        ):
+            obs = {key: part.copy() for key, part in obs.items()}  # as below, in half the time
+        else:
+            obs = tree.copied(obs)
+        if not _CONSTANT.issuperset(map(type, numbers)):
+            numbers = tree.copied(numbers)
+        return (obs, *numbers, tree.copied(info) if info else info)
+
+    def _own_infos(self, infos: Sequence[dict[str, Any]]) -> Info:
+        return Info.of(infos) if any(infos) else Info(len(infos))  # which are copies
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:  # noqa: ARG002
         return self._stepping
@@ -93,11 +105,11 @@ class InProcess(Workers):
                     if ended and i in ended:
                         self._resetting.add(i)
                         obs, info = reset_result(workers[i].env.reset())
-                        answers[i] = (self._own(obs), 0.0, False, False, info)
+                        answers[i] = self._own((obs, 0.0, False, False, info))
                     else:
                         answer = workers[i].env.step(action)
                         is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
-                        obs, *others = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
-                        answers[i] = (self._own(obs), *others)
+                        usual = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
+                        answers[i] = self._own(usual)
                 except Exception as error:
                     self._failed[i] = with_env_id(error, i, f"step({action!r})")

@@ -99,7 +99,7 @@ class Workers(Backend):
             raise next(iter(failures.values()))
         self._ended.difference_update(results)
         obs, infos = zip(*results.values(), strict=True)
-        return self._collate(obs), _own_infos(infos)
+        return self._collate(obs), self._own_infos(infos)
 
     def _reset(
         self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
@@ -282,7 +282,7 @@ class Workers(Backend):
             np.array(rewards, dtype=np.float64),
             np.fromiter(ends, bool, len(ids)),
             np.fromiter(cuts, bool, len(ids)),
-            _own_infos(shown),
+            self._own_infos(shown),
         )
         if again:
             rows.final_info = Info(len(ids), {k: infos[k] for k, i in enumerate(ids) if i in again})
@@ -294,6 +294,10 @@ class Workers(Backend):
                 self._resetting -= reset
             self._ended.update(i for i, over in zip(ids, rows.done.tolist(), strict=True) if over)
         return rows
+
+    def _own_infos(self, infos: Sequence[dict[str, Any]]) -> Info:
+        """Copies infos, as environments may change their arrays and containers in the next step."""
+        return Info.of([tree.copied(info) for info in infos]) if any(infos) else Info(len(infos))
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -344,11 +348,6 @@ class Workers(Backend):
                 errors.append(error)
         if errors:
             raise errors[0]
-
-
-def _own_infos(infos: Sequence[dict[str, Any]]) -> Info:
-    """Copies infos, as environments may change their arrays and containers in the next step."""
-    return Info.of([tree.copied(info) for info in infos]) if any(infos) else Info(len(infos))
 
 
 def _usable(answer: StepResult) -> bool:
