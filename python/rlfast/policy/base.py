@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from types import FunctionType
 from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias, TypedDict, TypeVar, cast
 
 import gymnasium as gym
@@ -22,8 +23,8 @@ from rlfast.policy.components import lagged_networks, returns, training_state
 from rlfast.policy.components.network_checks import acting_error, check_losses, update_error
 from rlfast.policy.components.options import full_signature
 from rlfast.policy.components.returns import Index, episode_mc_return_to_go
-from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, drop_overridden, overrides
-from rlfast.policy.native.choosers import Chooser, current_chooser
+from rlfast.policy.components.shortcuts import Shortcut, Shortcuts, drop_overridden, overridden_by, overrides
+from rlfast.policy.native.choosers import Chooser, current_chooser, forget
 from rlfast.policy.native.described import Described
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
@@ -164,7 +165,7 @@ class BasePolicy(nn.Module, ABC):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute. A number that replaces a number bypasses ``nn.Module``'s search among parameters and
-        modules, which takes as long as a step of the environments.
+        modules, which takes as long as a step of the environments. A method that is assigned overrides the class's.
 
         :raises TypeError: ``lr_scheduler`` cannot step without arguments.
         """
@@ -173,6 +174,9 @@ class BasePolicy(nn.Module, ABC):
             return
         if name == "lr_scheduler" and value is not None:
             check_scheduler(value)
+        if isinstance(getattr(type(self), name, None), FunctionType) and name not in self.__dict__:
+            self.__class__ = overridden_by(self, name)
+            forget(self)
         super().__setattr__(name, value)
 
     def __class_getitem__(cls, _: object) -> type[Self]:

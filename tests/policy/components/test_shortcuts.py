@@ -3,10 +3,16 @@
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import numpy as np
 import pytest
+import torch
+from gymnasium.spaces import Discrete
 
-from rlfast.data import Batch
+from rlfast import make_vec
+from rlfast.data import Batch, Collector, VectorReplayBuffer
+from rlfast.policy import DQNPolicy
 from rlfast.policy.components.shortcuts import Shortcut, drop_overridden, instead_of_forward, overrides
+from rlfast.utils.net.common import Net
 
 
 class Host:
@@ -148,3 +154,35 @@ def test_what_stands_in_for_forward_calls_an_override():
         given = Batch(obs=[3])
         for call in ((given.obs, "noise", "before", given), (Sampled(given.obs, "before", given), "noise")):
             assert kind().value(*call)[1] == (given, "before", {})  # defaults are not passed on
+
+
+def always_one(policy):
+    """Methods that may be assigned to a policy, each of which makes all actions 1."""
+    forward = policy.forward
+    ones = np.ones_like
+    return {
+        "compute_q_value": lambda logits, mask: torch.tensor([0.0, 1.0]).expand(len(logits), 2),
+        "forward": lambda batch, state=None: Batch(forward(batch, state), act=np.ones(len(batch), np.int64)),
+        "exploration_noise": lambda act, batch: ones(act),
+        "map_action": lambda act: ones(act),
+    }
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("name", ["compute_q_value", "forward", "exploration_noise", "map_action"])
+def test_a_method_that_is_assigned_to_a_policy_is_called(name, late):
+    net = Net(4, 2, hidden_sizes=[8])
+    policy = DQNPolicy(model=net, optim=torch.optim.SGD(net.parameters(), lr=0.1), action_space=Discrete(2))
+    with Collector(policy, make_vec("CartPole-v1", 4), VectorReplayBuffer(400, 4), exploration_noise=True) as collector:
+        if late:
+            collector.collect(n_step=8)
+        setattr(policy, name, always_one(policy)[name])
+        lens = collector.collect(n_episode=12).lens
+        assert lens.max() < 40  # an episode that is running when the method is assigned may be longer than 11
+        assert np.median(lens) < 12
+        delattr(policy, name)
+        net.load_state_dict({key: value * 0 for key, value in net.state_dict().items()})  # action 0
+        collector.collect(n_step=80)
+        assert collector.buffer[-1].act == 0
+    assert type(policy).__name__ == "DQNPolicy"
+    assert isinstance(policy, DQNPolicy)

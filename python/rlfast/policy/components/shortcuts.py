@@ -92,6 +92,22 @@ def drop_overridden(kind: type) -> None:
                 setattr(kind, name, other)
 
 
+def overridden_by(policy: Any, name: str) -> type:
+    """Return a class like that of an object, without the shortcuts of a method that is assigned to the object.
+
+    :param policy: the object.
+    :param name: the name of the method.
+    """
+    kind = type(policy)
+
+    @wraps(getattr(kind, name))
+    def assigned(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return vars(self).get(name, getattr(super(changed, self), name))(*args, **kwargs)
+
+    changed = type(kind.__name__, (kind,), {name: assigned, "__module__": kind.__module__, "__doc__": kind.__doc__})
+    return changed
+
+
 def overrides(kind: type, names: tuple[str, ...], below: str) -> bool:
     """Return whether a class overrides one of several methods below the definition of another.
 

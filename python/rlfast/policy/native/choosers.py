@@ -345,6 +345,11 @@ def current_chooser(policy: nn.Module, shape: tuple[int, ...] | Form, make: Call
     return chooser
 
 
+def forget(policy: nn.Module) -> None:
+    """Forget the chooser of a policy, which has changed."""
+    _known.pop(policy, None)
+
+
 def _made(policy: nn.Module, form: Form, make: Callable[[Form], Chooser]) -> tuple[Basis, Chooser | str]:
     """Return a chooser, or why there is none, and what that rests on."""
     try:
