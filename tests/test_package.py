@@ -138,6 +138,7 @@ def test_buffers_load_no_loggers() -> None:
 
 def test_one_version() -> None:
     assert rlfast.__version__ == _core.__version__ == importlib.metadata.version("rlfast")
+    assert f'version: "{rlfast.__version__}"' in (Path(__file__).parents[1] / "packaging" / "recipe.yaml").read_text()
 
 
 def test_types_are_shipped() -> None:

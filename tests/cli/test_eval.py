@@ -28,7 +28,7 @@ def test_how_episodes_are_played(run, capsys):
     assert main(["eval", run, "--episodes", "2", "--env-kwargs", "sutton_barto_reward=true", "--deterministic"]) == 0
     assert capsys.readouterr().out.startswith("2 episodes: return -1.00 ")
     assert main(["eval", run, "--no-deterministic"]) == 2
-    assert capsys.readouterr().err == "rlfast: DQNPolicy draws no actions: leave out deterministic=False\n"
+    assert capsys.readouterr().err == "rlfast: DQNPolicy draws no actions: it cannot play with deterministic=False\n"
     assert main(["eval", run, "--env-kwargs", "sutton"]) == 2
     assert "argument --env-kwargs: 'sutton' is not NAME=VALUE" in capsys.readouterr().err
 

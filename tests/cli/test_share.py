@@ -30,7 +30,7 @@ def hub(monkeypatch, tmp_path):
     with serving() as served:
         monkeypatch.setenv("HF_ENDPOINT", served.address)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
         yield served
 
 
@@ -132,6 +132,19 @@ def test_missing_token_is_one_line(run, hub, tmp_path, capsys, monkeypatch):
     assert "hf auth login stores a token" in shown
 
 
+def test_a_shared_folder_does_not_learn(run, tmp_path, capsys):
+    assert share(run, "--out", str(tmp_path / "an out")) == 0
+    assert "rlfast eval 'an out' --episodes 100" in (tmp_path / "an out" / "README.md").read_text()
+    capsys.readouterr()
+    assert main(["status", str(tmp_path / "an out")]) == 0
+    assert "a policy alone, as of a shared or imported run" in capsys.readouterr().out
+    assert main(["train", "--resume", str(tmp_path / "an out"), "--max-steps", "300"]) == 2
+    assert (
+        "holds a policy alone, as of a shared or imported run: it acts, and cannot be resumed"
+        in capsys.readouterr().err
+    )
+
+
 @pytest.mark.usefixtures("hub")
 def test_unknown_repository_is_one_line(capsys):
     assert main(["eval", "hf://nobody/nothing"]) == 2
@@ -142,7 +155,7 @@ def test_unknown_repository_is_one_line(capsys):
 
 def test_unreachable_hub_is_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     assert main(["eval", "hf://nobody/nothing"]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("rlfast: ")

@@ -90,7 +90,7 @@ TESTS = [
         ({"env_step": 4999}, "interrupted: "),
         ({}, "interrupted: "),
         ([], "interrupted: "),
-        ({"policy_only": True, "env_step": 0}, "a policy that was not trained here"),
+        ({"policy_only": True, "env_step": 0}, "a policy alone"),
     ],
 )
 def test_a_run_has_ended_or_was_interrupted(head, shown, run_dir, capsys):

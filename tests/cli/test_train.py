@@ -166,6 +166,7 @@ def test_bad_arguments_end_with_2_and_leave_nothing(arguments, message, tmp_path
         (["--env-seeds", "None"], "env_seeds", None),
         (["--max-steps", "10", "--max-steps", "60"], "max_steps", 60),
         (["--env-kwargs", "sutton_barto_reward=true"], "env_kwargs", {"sutton_barto_reward": True}),
+        (["--env-kwargs", "a=False", "b=None"], "env_kwargs", {"a": False, "b": None}),
         (["--env-kwargs", '{"sutton_barto_reward": false}'], "env_kwargs", {"sutton_barto_reward": False}),
         (["--wrappers", "a:B,c:D"], "wrappers", ["a:B", "c:D"]),
         (
@@ -262,6 +263,10 @@ def test_an_environment_in_the_current_folder_needs_no_permission(tmp_path, monk
     monkeypatch.chdir(tmp_path / "project")
     path = [one for one in sys.path if one]
     monkeypatch.setattr(sys, "path", [*path])  # as the command finds it, and not `python -m`
+    assert main(["check-env", f"{name}:Own-v0", "--steps", "50"]) == 0
+    sys.modules.pop(name)
+    gym.registry.pop("Own-v0")
+    monkeypatch.setattr(sys, "path", [*path])
     command = ["train", "dqn", "--env", f"{name}:Own-v0", "--run-dir", str(run_dir), *SMALL, "--no-progress"]
     assert main([*command, "--max-steps", "60"]) == 0
     monkeypatch.chdir(tmp_path)

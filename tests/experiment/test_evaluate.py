@@ -53,7 +53,7 @@ def test_a_run_from_a_gpu_is_played_without_one(run):
 
 
 def test_actions_may_be_drawn(run, run_dir):
-    with pytest.raises(ValueError, match="DQNPolicy draws no actions: leave out deterministic=False"):
+    with pytest.raises(ValueError, match="DQNPolicy draws no actions: it cannot play with deterministic=False"):
         evaluate(run, 1, deterministic=False)
     assert evaluate(run, 3, deterministic=True).returns.tolist() == evaluate(run, 3).returns.tolist()
     config = {"max_steps": 64, "num_envs": 2, "collect_steps": 32, "batch_size": 32, "hidden_sizes": (8,)}

@@ -123,7 +123,7 @@ def test_what_cannot_be_loaded_is_said(run_dir, tmp_path):
 
 def test_the_best_policy_is_no_checkpoint_to_resume_from(run_dir):
     run_of("dqn", run_dir, **OFF)
-    with pytest.raises(ValueError, match="holds a policy alone: load_policy reads it"):
+    with pytest.raises(ValueError, match="holds a policy alone, as of a shared or imported run"):
         load_checkpoint(run_dir / "best", None)
 
 

@@ -131,6 +131,15 @@ def test_normalized_and_picked_observations(compiled, tmp_path):
     assert same(compiled("normalized", obs), loaded(obs, deterministic=True))
 
 
+def test_another_policy_of_the_same_name_is_no_second_header():
+    guards = [
+        c.written(program_of(made(name), SHAPE), "policy").decode().split("#ifndef ")[1].split()[0]
+        for name in ("DQN", "PPO")
+    ]
+    assert [guard[:7] for guard in guards] == ["POLICY_"] * 2
+    assert guards[0] != guards[1]
+
+
 def test_nodes_that_are_not_in_c_are_named(monkeypatch):
     monkeypatch.delitem(c._NODES, "linear")
     with pytest.raises(ValueError, match="node 'linear', which is not written in C yet"):

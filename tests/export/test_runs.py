@@ -36,6 +36,14 @@ def run(run_dir):
     return run
 
 
+@pytest.mark.parametrize(("name", "begins"), [("a.h", b"/* PPOPolicy"), ("a.rlfast", b""), ("a", b"")])
+def test_the_suffix_says_the_format(name, begins, run, tmp_path):
+    assert main(["export", str(run(next(iter(RUNS)))), "--out", str(tmp_path / name)]) == 0
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(begins)
+    assert (b"#include" in content) is bool(begins)
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_exported_runs_act_as_loaded_ones(name, run, tmp_path, capsys):
     folder, out = run(name), tmp_path / "policy.rlfast"

@@ -23,14 +23,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser("rlfast export", "Writes the policy of a run, from observation to action, for use without torch.")
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
     formats = "; ".join(f"{name}: {kind.what}" for name, kind in FORMATS.items())
-    parser.add_argument("--to", choices=FORMATS, default="rlfast", help=f"{formats} [%(default)s]")
+    parser.add_argument("--to", choices=FORMATS, help=f"{formats} [onnx for .onnx, c for .h, else rlfast]")
     parser.add_argument("--out", type=Path, required=True, metavar="PATH", help="the file, replaced if it exists")
     parser.add_argument("--best", action="store_true", help="the policy with the best test, not that of the end")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
     given = parser.parse_args(arguments)
     try:
         with warnings_as_sentences():
-            path = export(given.run_dir, given.out, to=given.to, best=given.best, allow_import=given.allow_import)
+            to = given.to or {".onnx": "onnx", ".h": "c"}.get(given.out.suffix, "rlfast")
+            path = export(given.run_dir, given.out, to=to, best=given.best, allow_import=given.allow_import)
     except (ValueError, OSError, ImportError) as error:
         return complain(sentence(error), 2)
     sys.stdout.write(f"{path}: {path.stat().st_size:,} bytes\n")

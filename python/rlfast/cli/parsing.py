@@ -362,10 +362,16 @@ def _entries(text: str) -> list[tuple[str, Any]]:
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise ValueError(f"{text!r} is not NAME=VALUE")
+    if value in _CONSTANTS:
+        return [(name, _CONSTANTS[value])]
     try:
         return [(name, json.loads(value))]
     except ValueError:
         return [(name, value)]
+
+
+_CONSTANTS: Final = {"True": True, "False": False, "None": None}
+"""Constants of Python, which would be texts as JSON."""
 
 
 def _metavar(kind: type) -> str:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
     run_dir: Path = parser.parse_args(arguments).run_dir
 
-    from rlfast.experiment.run_dir import read_config
+    from rlfast.experiment.run_dir import has_policy_alone, read_config
     from rlfast.utils.logger import JSONLLogger
 
     try:
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         return complain(sentence(error), 2)
     sys.stdout.write("".join(f"{title:<36}{text}\n" for title, text in lines.items()))
-    return 0 if rows else complain(f"{run_dir} has no figures yet", 1)
+    return 0 if rows or has_policy_alone(run_dir) else complain(f"{run_dir} has no figures yet", 1)
 
 
 def _lines(run_dir: Path, config: RunConfig, rows: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -95,12 +95,12 @@ def state_of(run_dir: Path, config: RunConfig) -> str:
 
     if is_training(run_dir):
         return RUNNING
+    if has_policy_alone(run_dir):
+        return "a policy alone, as of a shared or imported run: it acts, and does not learn"
     error = run_dir / ERROR_LOG
     if error.exists():
         last = (error.read_text(errors="replace").strip().splitlines() or [""])[-1]
         return f"failed: {''.join(one if one.isprintable() else '?' for one in last)} (traceback in {error})"
-    if has_policy_alone(run_dir):
-        return "a policy that was not trained here: it acts, and does not learn"
     again = f"rlfast train --resume {shlex.quote(str(run_dir))} continues it"
     return "ended" if has_ended(run_dir, config) else f"interrupted: {again}"
 

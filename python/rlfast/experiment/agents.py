@@ -230,7 +230,7 @@ def evaluate(
         config = replace(config, env_kwargs={**config.env_kwargs, **env_kwargs})
     if deterministic is not None:
         if not (deterministic or hasattr(agent.policy, "deterministic_eval")):
-            raise ValueError(f"{type(agent.policy).__name__} draws no actions: leave out deterministic=False")
+            raise ValueError(f"{type(agent.policy).__name__} draws no actions: it cannot play with deterministic=False")
         agent.policy.deterministic_eval = deterministic
     number, root = 1 if render else min(episodes, config.eval_envs), config.seed if seed is None else seed
     seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]

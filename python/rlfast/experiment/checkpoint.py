@@ -180,7 +180,9 @@ def load_checkpoint(folder: Path | str, trainer: BaseTrainer, *, allow_pickle: b
     """
     folder, head = _open(folder)
     if head.get("policy_only"):
-        raise ValueError(f"{folder} holds a policy alone: load_policy reads it, and training resumes from a checkpoint")
+        raise ValueError(
+            f"{folder} holds a policy alone, as of a shared or imported run: it acts, and cannot be resumed"
+        )
     _check_kind(folder, head, policy=trainer.policy, trainer=trainer)
     weights, state = _weights(folder, head, trainer.policy), _state(folder, head)
     restorations = []
@@ -232,8 +234,10 @@ def copy_policy(source: Path, target: Path) -> None:
     :param target: the new folder.
     :raises OSError: if there is no checkpoint, or it cannot be copied.
     """
-    folder, _ = _open(source)
+    folder, head = _open(source)
     shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.snapshot"))
+    head = head | {"buffer": False, "policy_only": True}
+    (target / "checkpoint.json").write_text(json.dumps(head, indent=2))
 
 
 def load_wrappers(folder: Path | str) -> list[dict[str, Any]]:

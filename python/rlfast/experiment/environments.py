@@ -75,7 +75,7 @@ def _wrapper(text: str) -> Callable[[Any], gym.Env[Any, Any]]:
         raise ValueError(f"--wrappers takes MODULE:NAME, such as gymnasium.wrappers:FlattenObservation, got {text!r}")
     try:
         wrapper: Any = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"--wrappers {name} cannot be found: {error}") from error
     if not callable(wrapper):
         raise ValueError(f"--wrappers {name} must be a class or a function of an environment, got {wrapper!r:.100}")
@@ -92,7 +92,7 @@ def _arguments(text: str, rest: str) -> dict[str, Any]:
         call = ast.parse(f"f({rest}", mode="eval").body
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
             given = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
-            if str(None) not in given:  # the name of ``**``
+            if str(None) not in given and len(given) == len(call.keywords):  # None is the name of ``**``
                 return given
     raise ValueError(
         "--wrappers takes MODULE:NAME(argument=value, ...), with numbers, True, False, None, texts in quotes, lists, "
@@ -145,7 +145,11 @@ def _naming_arguments(config: RunConfig, given: Mapping[str, Any]) -> Iterator[N
         cause = error.__cause__ if isinstance(error, EnvFailure) else error
         if not ((config.env_kwargs or given) and isinstance(cause, TypeError)):
             raise
-        what = f"--env-kwargs {config.env_kwargs}" if config.env_kwargs else f"the arguments {given}"
+        what = (
+            f"--env-kwargs {config.env_kwargs}"
+            if config.env_kwargs
+            else " ".join(f"{k}={v!r}" for k, v in given.items())
+        )
         raise ValueError(f"{config.env} does not take {what}: {cause}") from error
 
 

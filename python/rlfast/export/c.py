@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -451,12 +452,13 @@ def written(program: Program, name: str = "policy") -> bytes:
         why = f"{name}_DRAWS {how} random numbers for a drawn action, or NULL for the best one"
         arguments.append(("const float *draws", why))
     arguments.append((f"{kind} *action", f"{name}_ACTION numbers, as the environment takes them"))
+    guard = f"{name.upper()}_{zlib.crc32(repr([to.data, to.code]).encode()):08X}_H"  # another policy of its name fails
     lines = [
         f"/* {about}. C99, needs libm.\n",
         f"   {name}_act computes the action for one observation; it allocates nothing and keeps nothing.",
         *(f"   {argument.split('*')[1]}: {why}" for argument, why in arguments),
         "*/",
-        f"#ifndef {name.upper()}_H\n#define {name.upper()}_H\n#include <math.h>\n{_ADD}",
+        f"#ifndef {guard}\n#define {guard}\n#include <math.h>\n{_ADD}",
         f"enum {{ {name}_OBSERVATION = {program.size}, {name}_ACTION = {count}, {name}_DRAWS = {program.draws} }};\n",
         *(_state(name, program.state.size) if program.state else []),
         *to.data,

@@ -247,6 +247,13 @@ def test_all_observation_errors_are_reported():
     assert any("step 7: the observation has values" in error for error in errors), errors
 
 
+def test_an_environment_that_cannot_be_made_is_an_error():
+    def broken():
+        raise RuntimeError("no such\nmotor")
+
+    assert findings(broken)[0] == ["making the environment raised RuntimeError: no such motor"]
+
+
 def test_what_is_wrong_is_not_called_ok():
     report = examine_env(NaNReward, steps=60)
     assert not any("nan" in fact for fact in report.facts)
@@ -326,7 +333,9 @@ def test_the_command_names_the_algorithms(capsys, action_space, said):
     assert re.search(said, capsys.readouterr().out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("arguments", [["NoSuch-v0"], ["CartPole-v1", "--steps", "0"], ["no_such_module:Env-v0"]])
+@pytest.mark.parametrize(
+    "arguments", [["NoSuch-v0"], ["Catch-v0"], ["CartPole-v1", "--steps", "0"], ["no_such_module:Env-v0"]]
+)
 def test_the_command_refuses_bad_arguments_in_one_line(arguments, capsys):
     assert main(["check-env", *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1

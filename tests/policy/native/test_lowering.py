@@ -11,12 +11,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Discrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 
 from policy.native.networks import REMEMBERING, TAKEN, TORCH, Own, User, pixels
 from rlfast._core import Network
+from rlfast.data import Batch
 from rlfast.data.forms import Form
 from rlfast.policy import DQNPolicy
 from rlfast.policy.native.lowering import Lowered, leaves_of
@@ -404,6 +407,51 @@ def test_a_scripted_module_is_left_to_torch():
         scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 8), nn.ReLU()))
     with pytest.raises(NotNativeError, match="in another way than by functions of torch"):
         compiled(User(scripted, nn.Linear(8, 2)))
+
+
+def rectified(x):
+    functional.relu(x[:, :2], inplace=True)
+    return x
+
+
+def rectified_below(x):
+    view = x.view(-1, 2, 2)
+    functional.relu_(x)
+    return view.flatten(1)
+
+
+UNSAFE = {
+    "a part changed in place": (rectified, "a part of a tensor in place, or what it has views of"),
+    "a tensor changed in place under a view": (rectified_below, "a part of a tensor in place, or what it has views of"),
+    "a part clipped in place": (lambda x: (functional.hardtanh(x[:, 2:], -5, 5, inplace=True), x)[1], "in place"),
+    "a clamp whose limits are swapped": (lambda x: x.clamp(0.7, -0.5), "between a number and a smaller one"),
+    "a division by zero": (lambda x: x / 0.0, "division by zero"),
+}
+
+
+@pytest.mark.parametrize(("compute", "why"), UNSAFE.values(), ids=UNSAFE)
+def test_what_a_comparison_may_miss_is_refused(compute, why):
+    """The last layer is zero at first, so that all networks give the same numbers."""
+    head = nn.Linear(4, 2)
+    nn.init.zeros_(head.weight)
+    with pytest.raises(NotNativeError, match=why):
+        compiled(Own(lambda net, x: net.head(compute(net.body(x))), body=nn.Linear(4, 4), head=head))
+
+
+def test_a_whole_tensor_may_be_changed_in_place():
+    def compute(net, x):
+        return net.head(functional.relu(net.body(x), inplace=True).view(-1, 2, 2).flatten(1))
+
+    compiled(Own(compute, body=nn.Linear(4, 4), head=nn.Linear(4, 2)))
+
+
+def test_a_network_with_a_scripted_part_acts_again_and_again():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scripts are deprecated
+        net = User(torch.jit.script(nn.Sequential(nn.Linear(4, 8), nn.ReLU())), nn.Linear(8, 2))
+    policy = DQNPolicy(model=net, optim=torch.optim.SGD(net.parameters(), lr=0.1), action_space=Discrete(2))
+    obs = np.ones(4, np.float32)
+    assert policy.compute_action(obs) == policy.compute_action(obs) == policy(Batch(obs=obs[None], info={})).act[0]
 
 
 def test_networks_without_outputs_are_refused():

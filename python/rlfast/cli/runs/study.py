@@ -38,7 +38,7 @@ Pruner = Literal["median", "hyperband", "none"]
 
 
 def score(returns: Sequence[float]) -> float:
-    """Returns the score of a trial so far: the mean of its last three tests.
+    """Returns the score of a trial so far: the mean of its last three tests, without the one before training.
 
     :param returns: the mean returns of its tests.
 
@@ -194,7 +194,8 @@ class Trial:
 
     def watch(self) -> None:
         """Reports tests that are new, and asks the run to stop if it is worse than others were."""
-        for step, value in tests(self.run.folder)[len(self.returns) :]:
+        trained = [one for one in tests(self.run.folder) if one[0] > 0]
+        for step, value in trained[len(self.returns) :]:
             self.returns.append(value)
             self.step = step
             if math.isfinite(score(self.returns)):

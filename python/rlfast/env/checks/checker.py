@@ -108,7 +108,13 @@ def _examine_any(
         return
     if not callable(env):
         raise TypeError(f"expected a gymnasium.Env or a function that makes one, got {type(env).__name__}")
-    made = env()
+    try:
+        made = env()
+    except gym.error.Error:  # such as for a name that is not registered
+        raise
+    except Exception as error:
+        report.errors.append(f"making the environment raised {type(error).__name__}: {_one_line(error)}")
+        return
     if not isinstance(made, gym.Env):
         raise TypeError(f"expected a function that makes a gymnasium.Env, but it made a {type(made).__name__}")
     try:

@@ -195,11 +195,7 @@ class EnvWorker(ABC):
         return self.recv()  # type: ignore[return-value]
 
     @staticmethod
-    def wait(
-        workers: Sequence[EnvWorker],
-        wait_num: int,  # noqa: ARG004
-        timeout: float | None = None,  # noqa: ARG004
-    ) -> Sequence[EnvWorker]:
+    def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:  # noqa: ARG004
         """Waits until workers have answered.
 
         This implementation returns all workers at once, because :meth:`recv` waits for the result anyway.
@@ -353,11 +349,7 @@ class DummyEnvWorker(OneRequest):
         return True
 
     @staticmethod
-    def wait(
-        workers: Sequence[EnvWorker],
-        wait_num: int,  # noqa: ARG004
-        timeout: float | None = None,  # noqa: ARG004
-    ) -> Sequence[EnvWorker]:
+    def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:  # noqa: ARG004
         """As :meth:`EnvWorker.wait`: returns all workers, because results in this process are available at once."""
         return workers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
@@ -178,7 +179,7 @@ This is {origin} (rlfast {__version__}).
 {f"`{FILM}` shows one more." if film else ""}
 
 ```sh
-rlfast eval {address} --episodes 100
+rlfast eval {shlex.quote(address)} --episodes 100
 ```
 
 ```python

@@ -104,7 +104,7 @@ class Lowered:
                 OPERATIONS[call.name](self._program, call)
             except NotNativeError as error:
                 self._program.refuse(call.result, error)
-            except (TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
+            except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, ArithmeticError) as error:
                 text = f"a call of torch's {call.name} was not understood: {error!r:.200}"
                 self._program.refuse(call.result, NotNativeError(text))
         self.outputs = [self._program.rows(output) for output in traced.outputs[:outputs]]

@@ -175,6 +175,8 @@ def _clamped(program: Program, result: Tensor, x: Tensor, low: object, high: obj
     if isinstance(low, Tensor) or isinstance(high, Tensor):
         raise NotNativeError("the network clamps by tensors")
     bounds = [-math.inf if low is None else float(low), math.inf if high is None else float(high)]  # type: ignore[arg-type]
+    if bounds[0] > bounds[1]:
+        raise NotNativeError("the network clamps between a number and a smaller one")
     program.elementwise(result, "clamp", [x], *bounds)
 
 

@@ -119,6 +119,16 @@ class Program:
             self._missing[id(tensor)] = why
             self._alive.append(tensor)
 
+    def _refuse_views(self, changed: Tensor) -> None:
+        """Refuse the tensors that share the memory of one that is changed in place, if there are any."""
+        memory = changed.untyped_storage().data_ptr()
+        tensors = (one for one in self._alive if isinstance(one, Tensor) and one is not changed)
+        shared = [one for one in tensors if one.untyped_storage().data_ptr() == memory]
+        if shared:
+            why = NotNativeError("the network changes a part of a tensor in place, or what it has views of")
+            self.refuse([changed, *shared], why)
+            raise why
+
     def set(self, tensor: Tensor, value: Value, dtype: torch.dtype = torch.float32) -> None:
         """Record where the numbers of a result are.
 
@@ -274,7 +284,10 @@ class Program:
         :param name: the name of a node.
         :param operands: tensors that are broadcast to the result.
         :param numbers: what else the node has.
+        :raises NotNativeError: an operand is changed in place, of which there are views, or which is one.
         """
+        if any(result is operand for operand in operands):
+            self._refuse_views(result)
         self.set(result, self.computed(result.shape, name, map(self.value, operands), *numbers))
 
     def computed(self, shape: Sequence[int], name: str, operands: Iterable[Value], *numbers: float) -> Value:

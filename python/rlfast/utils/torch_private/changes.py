@@ -183,4 +183,5 @@ def _address(tensor: torch.Tensor) -> int:
 
 def _holder(module: nn.Module, name: str) -> dict[str, Any]:
     parameters = module._parameters  # noqa: SLF001
-    return parameters if name in parameters else module._buffers  # noqa: SLF001
+    held: Any = parameters if name in parameters else module._buffers  # noqa: SLF001
+    return held if isinstance(held, dict) else dict(held.items())  # those of scripted modules are no dicts
