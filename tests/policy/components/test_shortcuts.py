@@ -186,3 +186,14 @@ def test_a_method_that_is_assigned_to_a_policy_is_called(name, late):
         assert collector.buffer[-1].act == 0
     assert type(policy).__name__ == "DQNPolicy"
     assert isinstance(policy, DQNPolicy)
+
+
+def test_a_policy_with_an_assigned_method_keeps_its_name():
+    class Own(DQNPolicy):
+        pass
+
+    net = Net(4, 2, hidden_sizes=[8])
+    policy = Own(model=net, optim=torch.optim.SGD(net.parameters(), lr=0.1), action_space=Discrete(2))
+    policy.forward = policy.map_action = lambda *_, **__: None
+    names = ("__name__", "__qualname__", "__module__", "__doc__")
+    assert [getattr(type(policy), name) for name in names] == [getattr(Own, name) for name in names]

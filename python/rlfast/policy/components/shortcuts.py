@@ -104,7 +104,8 @@ def overridden_by(policy: Any, name: str) -> type:
     def assigned(self: Any, *args: Any, **kwargs: Any) -> Any:
         return vars(self).get(name, getattr(super(changed, self), name))(*args, **kwargs)
 
-    changed = type(kind.__name__, (kind,), {name: assigned, "__module__": kind.__module__, "__doc__": kind.__doc__})
+    alike = {key: getattr(kind, key) for key in ("__module__", "__qualname__", "__doc__")}
+    changed = type(kind.__name__, (kind,), {name: assigned, **alike})
     return changed
 
 
