@@ -72,7 +72,7 @@ class InProcess(Workers):
                 failures[i] = with_env_id(error, i, as_call("reset", request))
         return results, failures
 
-    def _own(self, answer: Any) -> Any:
+    def _own(self, answer: tuple[Any, ...]) -> Any:
         """Copies the answer of an environment before another one steps, which may overwrite what they share."""
         obs, *numbers, info = answer
         kind = type(obs)

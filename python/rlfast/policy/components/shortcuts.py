@@ -92,7 +92,7 @@ def drop_overridden(kind: type) -> None:
                 setattr(kind, name, other)
 
 
-def overridden_by(policy: Any, name: str) -> type:
+def overridden_by(policy: object, name: str) -> type:
     """Return a class like that of an object, without the shortcuts of a method that is assigned to the object.
 
     :param policy: the object.
@@ -101,7 +101,7 @@ def overridden_by(policy: Any, name: str) -> type:
     kind = type(policy)
 
     @wraps(getattr(kind, name))
-    def assigned(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def assigned(self: object, *args: object, **kwargs: object) -> Any:
         return vars(self).get(name, getattr(super(changed, self), name))(*args, **kwargs)
 
     alike = {key: getattr(kind, key) for key in ("__module__", "__qualname__", "__doc__")}
