@@ -200,6 +200,16 @@ def test_scores_average_three_tests(fake):
     assert trials.best[0] == 3.0
 
 
+def test_the_test_before_training_does_not_count(fake):
+    trials, begin = fake
+    run = begin()
+    for step, value in ((0, 100.0), (1, 2.0), (2, 4.0)):
+        run.test(step, value)
+    run.status = 0
+    trials.ended(run)
+    assert trials.best[0] == 3.0
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ranges_are_of_settings(name):
     algorithm = ALGORITHMS[name]

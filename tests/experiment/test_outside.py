@@ -302,12 +302,12 @@ def test_without_a_home_nothing_is_recorded(tiny, module, monkeypatch):
         check_outside(Path(), config, allow=False)
 
 
-def test_the_current_folder_is_searched_last(tiny, module, monkeypatch):
+def test_the_current_folder_is_searched_last(module, monkeypatch):
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(module.parent)])
     monkeypatch.chdir(module.parent)
     before = [*sys.path]
-    find_here(tiny(env="json:Mine-v0"))
+    find_here("json:Mine-v0")
     assert sys.path == before
-    find_here(tiny(env=f"{module.stem}:Mine-v0"))
+    find_here(f"{module.stem}:Mine-v0")
     assert sys.path == [*before, str(module.parent)]
     assert not (module.parent / "imported").exists()

@@ -117,7 +117,7 @@ def config_of(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
     config = replace(algorithm.preset(env), **given | {"env": env})
     if config.max_steps < _COMPILES_FROM and getattr(config, "compile", False):
         config = replace(config, **{"compile": False} | given | {"env": env})
-    find_here(config)
+    find_here(config.env, config.wrappers)
     return config
 
 

@@ -48,13 +48,12 @@ def main(arguments: Sequence[str]) -> int:
 
     from rlfast.env.checks.checker import examine_env
     from rlfast.env.specs import find_spec, is_native_only, make_registered
-    from rlfast.experiment import ALGORITHMS
     from rlfast.experiment.config.outside import find_here
 
     try:
         if is_native_only(given.env):
             return complain(f"{given.env} exists in Rust alone: there is nothing to check", 2)
-        find_here(ALGORITHMS["ppo"].config(env=given.env))
+        find_here(given.env)
         spec = find_spec(given.env)
         report = examine_env(partial(make_registered, spec), steps=given.steps, seed=given.seed)
     except (ValueError, TypeError, ImportError, Error) as error:

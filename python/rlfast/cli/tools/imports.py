@@ -28,11 +28,10 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     import gymnasium as gym
 
-    from rlfast.experiment import ALGORITHMS
     from rlfast.experiment.config.outside import find_here
     from rlfast.experiment.sharing.sb3 import import_agent
 
-    find_here(ALGORITHMS["ppo"].config(env=given.env))
+    find_here(given.env)
     try:
         with warnings_as_sentences():
             folder = import_agent(given.file, given.env, given.run_dir)

@@ -76,10 +76,8 @@ class InProcess(Workers):
         """Copies the answer of an environment before another one steps, which may overwrite what they share."""
         obs, *numbers, info = answer
         kind = type(obs)
-        if len(self.workers) == 1 and kind is np.ndarray:
-            pass  # stacking copies it
-        elif kind is np.ndarray and not obs.dtype.hasobject:
-            obs = obs.copy()
+        if kind is np.ndarray and not obs.dtype.hasobject:
+            obs = obs.copy() if len(self.workers) > 1 else obs  # stacking copies that of one
         elif (
             kind is dict and {*map(type, obs.values())} == _ARRAYS and not any(x.dtype.hasobject for x in obs.values())
         ):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rlfast.utils.runtime.files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from rlfast.experiment.config import RunConfig
 
@@ -81,7 +81,7 @@ def check_outside(run_dir: Path, config: RunConfig, *, allow: bool, asked: Colle
         if not (allow or {*lead.names} <= {*asked} or is_remembered):
             raise ValueError(f"{run_dir / 'config.json'} {lead.complaint}")
     if allow:
-        find_here(config)
+        find_here(config.env, config.wrappers)
 
 
 def check_cluster(run_dir: Path, config: RunConfig, asked: Collection[str]) -> None:
@@ -107,26 +107,27 @@ def is_cluster(address: str | None) -> bool:
     return address not in (None, "local", "in-process")
 
 
-def find_here(config: RunConfig) -> None:
+def find_here(env: str, wrappers: Sequence[str] = ()) -> None:
     """Lets modules that the user has named be imported from the current folder, which is searched after all others.
 
-    :param config: the settings of a run that the user begins, or whose folder they trust.
+    :param env: id of an environment that the user names, or of one in a folder that they trust.
+    :param wrappers: the wrappers around it. Default: none.
     """
-    for module in _modules_of(config):
+    for module in _modules_of(env, wrappers):
         here = str(Path.cwd())
         if not sys.flags.safe_path and here not in sys.path and _file_of(module) is None:
             sys.path.append(here)
             importlib.invalidate_caches()
 
 
-def _modules_of(config: RunConfig) -> list[str]:
+def _modules_of(env: str, wrappers: Sequence[str]) -> list[str]:
     """Returns the top-level modules that making the environment of a run imports by name."""
-    names = [config.env.rpartition(":")[0], *(wrapper.partition(":")[0] for wrapper in config.wrappers)]
+    names = [env.rpartition(":")[0], *(wrapper.partition(":")[0] for wrapper in wrappers)]
     return [*dict.fromkeys(name.partition(".")[0] for name in names if name)]
 
 
 def _leads(config: RunConfig, run_dir: Path | None = None) -> Iterator[_Lead]:
-    modules = _modules_of(config)
+    modules = _modules_of(config.env, config.wrappers)
     if modules or config.env_kwargs:
         settings = {"env": config.env, "env_kwargs": config.env_kwargs, "wrappers": [*config.wrappers]}
         leads = {"env": ":" in config.env, "env_kwargs": config.env_kwargs, "wrappers": config.wrappers}
