@@ -142,7 +142,17 @@ def graph_of(update: Callable[[Rows], None], rows: Rows) -> Step:
     torch.cuda.current_stream().wait_stream(stream)
     with torch.cuda.graph(graph, stream=stream):
         compiled(rows)
-    return graph.replay
+    return replay_of(graph, update, rows)
+
+
+def replay_of(graph: torch.cuda.CUDAGraph, *used: object) -> Step:
+    """Return what replays a graph, and keeps what it reads and writes: a graph holds addresses alone, and would write
+    to memory that others have been given by then."""
+
+    def replay(_: object = used) -> None:
+        graph.replay()
+
+    return replay
 
 
 def update_of(algorithm: str, policy: Any, buffer: Any, batch_size: int, device: torch.device, *, graph: bool) -> Step:
@@ -270,7 +280,7 @@ def passes(update: Callable[[Rows], None], kept: Rows, size: int, device: torch.
         recorded = torch.cuda.CUDAGraph()
         with torch.cuda.graph(recorded):
             advantages()
-        compute = recorded.replay
+        compute = replay_of(recorded, kept)
 
     def step() -> None:
         compute()
