@@ -37,67 +37,79 @@ unsafe fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
 pub trait MulAdd {
     /// Sixteen numbers, in the registers of the processors that the kernel is compiled for.
     type Lanes: Lanes;
+    /// Eight of them.
+    type Narrow: Lanes;
     /// Whether there are 32 registers of 16 numbers.
     const WIDE: bool = false;
+    /// How many numbers fit into half of the registers.
+    const SUMS: usize;
     /// Returns `a * b + c`.
     fn mul_add(a: f32, b: f32, c: f32) -> f32;
 }
 
-/// Sixteen numbers. Kernels whose sums must stay in registers use them in place of arrays.
+/// Several numbers. Kernels whose sums must stay in registers use them in place of arrays.
 pub trait Lanes: Copy {
-    /// Returns a number sixteen times.
+    /// How many numbers there are.
+    const COUNT: usize;
+    /// Returns a number so many times.
     fn splat(number: f32) -> Self;
     /// Returns the numbers at `from`.
     ///
     /// # Safety
-    /// There are sixteen.
+    /// There are so many.
     unsafe fn load(from: *const f32) -> Self;
     /// Writes the numbers to `to`.
     ///
     /// # Safety
-    /// There is room for sixteen.
+    /// There is room for so many.
     unsafe fn store(self, to: *mut f32);
     /// Returns `self * factor + term`, as [`MulAdd::mul_add`].
     fn mul_add(self, factor: Self, term: Self) -> Self;
     /// Returns the sums.
     fn add(self, other: Self) -> Self;
+    /// Returns 0 in place of negative numbers; a NaN stays one.
+    fn relu(self) -> Self;
+    /// Returns the magnitudes.
+    fn abs(self) -> Self;
 }
 
 /// Lanes as an array, whose products are added as `M` does.
 #[derive(Debug)]
-pub struct Array<M>([f32; 16], PhantomData<M>);
+pub struct Array<M, const N: usize>([f32; N], PhantomData<M>);
 
-impl<M> Clone for Array<M> {
+impl<M, const N: usize> Clone for Array<M, N> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M> Copy for Array<M> {}
+impl<M, const N: usize> Copy for Array<M, N> {}
 
-impl<M: MulAdd> Lanes for Array<M> {
+impl<M: MulAdd, const N: usize> Lanes for Array<M, N> {
+    const COUNT: usize = N;
+
     #[inline(always)]
     fn splat(number: f32) -> Self {
-        Self([number; 16], PhantomData)
+        Self([number; N], PhantomData)
     }
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         // SAFETY: as the caller promises.
-        Self(unsafe { from.cast::<[f32; 16]>().read_unaligned() }, PhantomData)
+        Self(unsafe { from.cast::<[f32; N]>().read_unaligned() }, PhantomData)
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: as the caller promises.
-        unsafe { to.cast::<[f32; 16]>().write_unaligned(self.0) };
+        unsafe { to.cast::<[f32; N]>().write_unaligned(self.0) };
     }
 
     #[inline(always)]
     fn mul_add(self, factor: Self, term: Self) -> Self {
         let mut sums = term;
-        for k in 0..16 {
+        for k in 0..N {
             sums.0[k] = M::mul_add(self.0[k], factor.0[k], term.0[k]);
         }
         sums
@@ -106,10 +118,28 @@ impl<M: MulAdd> Lanes for Array<M> {
     #[inline(always)]
     fn add(self, other: Self) -> Self {
         let mut sums = self;
-        for k in 0..16 {
+        for k in 0..N {
             sums.0[k] += other.0[k];
         }
         sums
+    }
+
+    #[inline(always)]
+    fn relu(self) -> Self {
+        let mut found = self;
+        for k in 0..N {
+            found.0[k] = if self.0[k] < 0.0 { 0.0 } else { self.0[k] };
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        let mut found = self;
+        for k in 0..N {
+            found.0[k] = found.0[k].abs();
+        }
+        found
     }
 }
 
@@ -120,9 +150,13 @@ mod x86 {
 
     use super::Lanes;
 
-    /// Two registers of AVX2.
+    /// A register of AVX2.
     #[derive(Clone, Copy, Debug)]
-    pub struct Two(__m256, __m256);
+    pub struct Half(__m256);
+
+    /// Two of them.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Two(Half, Half);
 
     /// A register of AVX-512.
     #[derive(Clone, Copy, Debug)]
@@ -131,42 +165,99 @@ mod x86 {
     // SAFETY of the blocks below: `run_products` runs kernels of these lanes where the processor has the instructions,
     // and callers promise what they point to.
 
-    impl Lanes for Two {
+    impl Lanes for Half {
+        const COUNT: usize = 8;
+
         #[inline(always)]
         fn splat(number: f32) -> Self {
             // SAFETY: see above.
-            unsafe { Self(_mm256_set1_ps(number), _mm256_set1_ps(number)) }
+            unsafe { Self(_mm256_set1_ps(number)) }
         }
 
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
             // SAFETY: see above.
-            unsafe { Self(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+            unsafe { Self(_mm256_loadu_ps(from)) }
         }
 
         #[inline(always)]
         unsafe fn store(self, to: *mut f32) {
             // SAFETY: see above.
-            unsafe {
-                _mm256_storeu_ps(to, self.0);
-                _mm256_storeu_ps(to.add(8), self.1);
-            }
+            unsafe { _mm256_storeu_ps(to, self.0) };
         }
 
         #[inline(always)]
         fn mul_add(self, factor: Self, term: Self) -> Self {
             // SAFETY: see above.
-            unsafe { Self(_mm256_fmadd_ps(self.0, factor.0, term.0), _mm256_fmadd_ps(self.1, factor.1, term.1)) }
+            unsafe { Self(_mm256_fmadd_ps(self.0, factor.0, term.0)) }
         }
 
         #[inline(always)]
         fn add(self, other: Self) -> Self {
             // SAFETY: see above.
-            unsafe { Self(_mm256_add_ps(self.0, other.0), _mm256_add_ps(self.1, other.1)) }
+            unsafe { Self(_mm256_add_ps(self.0, other.0)) }
+        }
+
+        #[inline(always)]
+        fn relu(self) -> Self {
+            // SAFETY: see above. The second operand is the result if one is NaN.
+            unsafe { Self(_mm256_max_ps(_mm256_setzero_ps(), self.0)) }
+        }
+
+        #[inline(always)]
+        fn abs(self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0)) }
+        }
+    }
+
+    impl Lanes for Two {
+        const COUNT: usize = 16;
+
+        #[inline(always)]
+        fn splat(number: f32) -> Self {
+            Self(Half::splat(number), Half::splat(number))
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: as the caller promises.
+            unsafe { Self(Half::load(from), Half::load(from.add(8))) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: as the caller promises.
+            unsafe {
+                self.0.store(to);
+                self.1.store(to.add(8));
+            }
+        }
+
+        #[inline(always)]
+        fn mul_add(self, factor: Self, term: Self) -> Self {
+            Self(self.0.mul_add(factor.0, term.0), self.1.mul_add(factor.1, term.1))
+        }
+
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            Self(self.0.add(other.0), self.1.add(other.1))
+        }
+
+        #[inline(always)]
+        fn relu(self) -> Self {
+            Self(self.0.relu(), self.1.relu())
+        }
+
+        #[inline(always)]
+        fn abs(self) -> Self {
+            Self(self.0.abs(), self.1.abs())
         }
     }
 
     impl Lanes for One {
+        const COUNT: usize = 16;
+
         #[inline(always)]
         fn splat(number: f32) -> Self {
             // SAFETY: see above.
@@ -196,6 +287,18 @@ mod x86 {
             // SAFETY: see above.
             unsafe { Self(_mm512_add_ps(self.0, other.0)) }
         }
+
+        #[inline(always)]
+        fn relu(self) -> Self {
+            // SAFETY: see above. The second operand is the result if one is NaN.
+            unsafe { Self(_mm512_max_ps(_mm512_setzero_ps(), self.0)) }
+        }
+
+        #[inline(always)]
+        fn abs(self) -> Self {
+            // SAFETY: see above.
+            unsafe { Self(_mm512_abs_ps(self.0)) }
+        }
     }
 }
 
@@ -215,8 +318,13 @@ pub struct Separate;
 impl MulAdd for Fused {
     #[cfg(target_arch = "x86_64")]
     type Lanes = x86::Two;
+    #[cfg(target_arch = "x86_64")]
+    type Narrow = x86::Half;
     #[cfg(not(target_arch = "x86_64"))]
-    type Lanes = Array<Self>;
+    type Lanes = Array<Self, 16>;
+    #[cfg(not(target_arch = "x86_64"))]
+    type Narrow = Array<Self, 8>;
+    const SUMS: usize = 64;
 
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
@@ -227,7 +335,9 @@ impl MulAdd for Fused {
 #[cfg(target_arch = "x86_64")]
 impl MulAdd for FusedWide {
     type Lanes = x86::One;
+    type Narrow = x86::Half;
     const WIDE: bool = true;
+    const SUMS: usize = 256;
 
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {
@@ -236,7 +346,9 @@ impl MulAdd for FusedWide {
 }
 
 impl MulAdd for Separate {
-    type Lanes = Array<Self>;
+    type Lanes = Array<Self, 16>;
+    type Narrow = Array<Self, 8>;
+    const SUMS: usize = 32;
 
     #[inline(always)]
     fn mul_add(a: f32, b: f32, c: f32) -> f32 {

@@ -2,11 +2,9 @@
 
 use super::functions::relu;
 use crate::error::Result;
-use crate::simd::MulAdd;
+use crate::simd::{Array, Lanes, MulAdd, ProductKernel, run_products};
 use crate::vectors::filled;
 
-/// Outputs that are computed together, so that each input is loaded once for all of them.
-const BLOCK: usize = 4;
 /// Inputs whose products are summed before the sum is added to the result: sums of fewer numbers round less.
 const CHUNK: usize = 128;
 
@@ -29,31 +27,62 @@ impl<const STRIDED: bool> Matrix<STRIDED> {
     }
 }
 
-/// Writes `weight x + bias` for each lane, and replaces negative numbers by 0 if `RELU` is true.
+/// Writes `weight x + bias` for each lane, and replaces negative numbers by 0 if `relus` is true.
 ///
 /// # Safety
 /// `weight` has `out.len()` outputs of `x.len()` numbers, and `bias` as many as rows, or it is null.
 #[inline(always)]
-pub(super) unsafe fn product<M: MulAdd, const STRIDED: bool, const L: usize, const RELU: bool>(
+pub(super) unsafe fn product<M: MulAdd, const STRIDED: bool, const L: usize>(
     x: &[[f32; L]],
     weight: Matrix<STRIDED>,
     bias: *const f32,
+    relus: bool,
     out: &mut [[f32; L]],
 ) {
-    let mut first = 0;
-    let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
-    for block in blocks {
-        // SAFETY: the rows of the block are among those that the caller promises.
-        unsafe { rows::<M, STRIDED, L, BLOCK, RELU>(x, weight, first, bias_of(bias, first), block) };
-        first += BLOCK;
-    }
-    for row in rest {
-        // SAFETY: as above.
-        unsafe {
-            rows::<M, STRIDED, L, 1, RELU>(x, weight, first, bias_of(bias, first), std::array::from_mut(row));
+    let (x, out) = (x.as_flattened(), out.as_flattened_mut());
+    // SAFETY: as the caller promises.
+    unsafe {
+        match L {
+            16 => outputs::<M, M::Lanes, STRIDED>(x, weight, bias, relus, out),
+            8 => outputs::<M, M::Narrow, STRIDED>(x, weight, bias, relus, out),
+            1 => outputs::<M, Array<M, 1>, STRIDED>(x, weight, bias, relus, out),
+            _ => unreachable!("invariant: tiles have so many rows"),
         }
-        first += 1;
     }
+}
+
+/// Computes outputs in blocks, so that each input is loaded once for several, whose sums fill half of the registers: fewer
+/// would wait for each other.
+///
+/// # Safety
+/// As [`product`].
+#[inline(always)]
+unsafe fn outputs<M: MulAdd, V: Lanes, const STRIDED: bool>(
+    x: &[f32],
+    weight: Matrix<STRIDED>,
+    bias: *const f32,
+    relus: bool,
+    out: &mut [f32],
+) {
+    let mut first = 0;
+    macro_rules! blocks {
+        ($size:literal) => {
+            while out.len() >= (first + $size) * V::COUNT {
+                let block = &mut out[first * V::COUNT..][..$size * V::COUNT];
+                // SAFETY: the outputs of the block are among those that the caller promises.
+                unsafe { rows::<V, STRIDED, $size>(x, weight, first, bias_of(bias, first), relus, block) };
+                first += $size;
+            }
+        };
+    }
+    if M::SUMS >= 8 * V::COUNT {
+        blocks!(8);
+    }
+    if M::SUMS >= 4 * V::COUNT {
+        blocks!(4);
+    }
+    blocks!(2);
+    blocks!(1);
 }
 
 /// # Safety
@@ -67,43 +96,42 @@ unsafe fn bias_of(bias: *const f32, first: usize) -> *const f32 {
 /// # Safety
 /// As [`product`], for `N` outputs from `first` on.
 #[inline(always)]
-unsafe fn rows<M: MulAdd, const STRIDED: bool, const L: usize, const N: usize, const RELU: bool>(
-    x: &[[f32; L]],
+unsafe fn rows<V: Lanes, const STRIDED: bool, const N: usize>(
+    x: &[f32],
     weight: Matrix<STRIDED>,
     first: usize,
     bias: *const f32,
-    out: &mut [[f32; L]; N],
+    relus: bool,
+    out: &mut [f32],
 ) {
-    let mut totals = [[0.0; L]; N];
+    let mut totals = [V::splat(0.0); N];
     if !bias.is_null() {
         for (row, total) in totals.iter_mut().enumerate() {
             // SAFETY: one for each row.
-            *total = [unsafe { *bias.add(row) }; L];
+            *total = V::splat(unsafe { *bias.add(row) });
         }
     }
     let mut done = 0;
-    for chunk in x.chunks(CHUNK) {
-        let mut sums = [[0.0; L]; N];
-        for (i, values) in chunk.iter().enumerate() {
+    for chunk in x.chunks(CHUNK * V::COUNT) {
+        let mut sums = [V::splat(0.0); N];
+        for values in chunk.chunks_exact(V::COUNT) {
+            // SAFETY: so many numbers are there.
+            let values = unsafe { V::load(values.as_ptr()) };
             for (row, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: a number for each input and row.
-                let factor = unsafe { weight.at(first + row, done + i) };
-                for lane in 0..L {
-                    sum[lane] = M::mul_add(values[lane], factor, sum[lane]);
-                }
+                let factor = V::splat(unsafe { weight.at(first + row, done) });
+                *sum = values.mul_add(factor, *sum);
             }
+            done += 1;
         }
         for row in 0..N {
-            for lane in 0..L {
-                totals[row][lane] += sums[row][lane];
-            }
+            totals[row] = totals[row].add(sums[row]);
         }
-        done += chunk.len();
     }
-    for row in 0..N {
-        for lane in 0..L {
-            out[row][lane] = if RELU { relu(totals[row][lane]) } else { totals[row][lane] };
-        }
+    for (total, out) in totals.iter().zip(out.chunks_exact_mut(V::COUNT)) {
+        let total = if relus { total.relu() } else { *total };
+        // SAFETY: there is room for so many numbers.
+        unsafe { total.store(out.as_mut_ptr()) };
     }
 }
 
@@ -111,7 +139,6 @@ unsafe fn rows<M: MulAdd, const STRIDED: bool, const L: usize, const N: usize, c
 ///
 /// # Safety
 /// As [`product`], for `outputs` rows.
-#[inline(always)]
 pub(super) unsafe fn magnitude<const L: usize>(
     x: &[[f32; L]],
     weight: Matrix<true>,
@@ -119,21 +146,66 @@ pub(super) unsafe fn magnitude<const L: usize>(
     outputs: usize,
 ) -> [f32; L] {
     let mut largest = [0.0; L];
-    for row in 0..outputs {
-        // SAFETY: one for each row.
-        let mut sums = [if bias.is_null() { 0.0 } else { unsafe { *bias.add(row) }.abs() }; L];
-        for (i, values) in x.iter().enumerate() {
-            // SAFETY: a number for each input and row.
-            let factor = unsafe { weight.at(row, i) }.abs();
-            for lane in 0..L {
-                sums[lane] += values[lane].abs() * factor;
-            }
-        }
-        for lane in 0..L {
-            largest[lane] = if sums[lane] <= largest[lane] { largest[lane] } else { sums[lane] };
+    run_products(Magnitude { x, weight, bias, outputs, largest: &mut largest });
+    largest
+}
+
+/// What [`magnitude`] computes. Whoever makes one promises what its callers do.
+struct Magnitude<'a, const L: usize> {
+    x: &'a [[f32; L]],
+    weight: Matrix<true>,
+    bias: *const f32,
+    outputs: usize,
+    largest: &'a mut [f32; L],
+}
+
+impl<const L: usize> ProductKernel for Magnitude<'_, L> {
+    #[inline(always)]
+    fn run<M: MulAdd>(self) {
+        match L {
+            16 => self.run_in::<M::Lanes>(),
+            8 => self.run_in::<M::Narrow>(),
+            _ => self.run_in::<Array<M, 1>>(),
         }
     }
-    largest
+}
+
+/// Sums of magnitudes that are computed together.
+const TOGETHER: usize = 4;
+
+impl<const L: usize> Magnitude<'_, L> {
+    #[inline(always)]
+    fn run_in<V: Lanes>(self) {
+        assert_eq!(V::COUNT, L, "invariant: tiles have so many rows");
+        for first in (0..self.outputs).step_by(TOGETHER) {
+            // The last output fills up the last block, which does not change the largest sum.
+            let rows: [usize; TOGETHER] = std::array::from_fn(|k| (first + k).min(self.outputs - 1));
+            let mut sums = [V::splat(0.0); TOGETHER];
+            if !self.bias.is_null() {
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    // SAFETY: one for each output.
+                    *sum = V::splat(unsafe { *self.bias.add(row) }.abs());
+                }
+            }
+            for (i, values) in self.x.iter().enumerate() {
+                // SAFETY: there are as many lanes.
+                let values = unsafe { V::load(values.as_ptr()) }.abs();
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    // SAFETY: a number for each input and output.
+                    let factor = unsafe { self.weight.at(row, i) }.abs();
+                    *sum = values.mul_add(V::splat(factor), *sum);
+                }
+            }
+            for sum in sums {
+                let mut found = [0.0; L];
+                // SAFETY: there is room for as many lanes.
+                unsafe { sum.store(found.as_mut_ptr()) };
+                for (largest, found) in self.largest.iter_mut().zip(found) {
+                    *largest = if found <= *largest { *largest } else { found };
+                }
+            }
+        }
+    }
 }
 
 /// Numbers of a vector register.

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::linear::{Matrix, product};
 use super::{Choice, Filters, Function, Network, Node, Operation, Part, Reduction, Weights, Window};
 use crate::error::Error;
 use crate::pool;
@@ -398,6 +399,48 @@ fn convolutions_agree_on_all_processors() {
         let wanted = convolved(&filters, &image.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
         for ((plain, quick), wanted) in plain.iter().zip(&quick).zip(wanted) {
             assert!((f64::from(*plain) - wanted).abs() < 3e-6 && (plain - quick).abs() < 3e-6, "{plain}, {quick}");
+        }
+    }
+}
+
+/// The product of lanes and weights, a row of these for each output.
+struct Product<'a, const L: usize>(&'a [[f32; L]], &'a [f32], &'a mut [[f32; L]]);
+
+impl<const L: usize> ProductKernel for Product<'_, L> {
+    #[inline(always)]
+    fn run<M: MulAdd>(self) {
+        let Self(x, weight, out) = self;
+        let matrix = Matrix::<false> { data: weight.as_ptr(), strides: [x.len(), 1] };
+        // SAFETY: the tests give so many weights.
+        unsafe { product::<M, false, L>(x, matrix, std::ptr::null(), true, out) };
+    }
+}
+
+#[test]
+fn products_agree_on_all_processors() {
+    let mut made = Made::new(6);
+    for (inputs, outputs) in [(3, 1), (130, 15), (64, 17)] {
+        let (weight, numbers) = (made.numbers(inputs * outputs, 0.1), made.numbers(inputs * 16, 2.0));
+        let (wide, _) = numbers.as_chunks::<16>();
+        let narrow: Vec<[f32; 8]> = wide.iter().map(|lanes| *lanes.first_chunk().unwrap()).collect();
+        let (mut quick, mut plain) = (vec![[f32::NAN; 16]; outputs], vec![[f32::NAN; 16]; outputs]);
+        let mut half = vec![[f32::NAN; 8]; outputs];
+        run_products(Product(wide, &weight, &mut quick));
+        Product(wide, &weight, &mut plain).run::<Separate>();
+        run_products(Product(&narrow, &weight, &mut half));
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            let mut fused = vec![[f32::NAN; 16]; outputs];
+            Product(wide, &weight, &mut fused).run::<crate::simd::Fused>();
+            assert_eq!(fused, quick);
+        }
+        for (k, (quick, plain)) in quick.iter().zip(&plain).enumerate() {
+            assert_eq!(quick[..8], half[k]);
+            for lane in 0..16 {
+                let sum: f64 = (0..inputs).map(|i| f64::from(wide[i][lane]) * f64::from(weight[k * inputs + i])).sum();
+                let close = |found: f32| (f64::from(found) - sum.max(0.0)).abs() < 1e-5;
+                assert!(close(quick[lane]) && close(plain[lane]), "{} and {}, not {sum}", quick[lane], plain[lane]);
+            }
         }
     }
 }

@@ -398,11 +398,10 @@ fn in_lanes<M: MulAdd, const L: usize>(
                 (Matrix::<false> { data: weight.data(), strides }, Matrix { data: weight.data(), strides });
             // SAFETY: `Network::new` compared the number of weights with the widths of the slots.
             unsafe {
-                match (turned, relu) {
-                    (false, true) => product::<M, false, L, true>(x, plain, bias, out),
-                    (false, false) => product::<M, false, L, false>(x, plain, bias, out),
-                    (true, true) => product::<M, true, L, true>(x, other, bias, out),
-                    (true, false) => product::<M, true, L, false>(x, other, bias, out),
+                if turned {
+                    product::<M, true, L>(x, other, bias, relu, out);
+                } else {
+                    product::<M, false, L>(x, plain, bias, relu, out);
                 }
             }
         }
