@@ -348,8 +348,7 @@ fn by_rows<M: MulAdd, const L: usize>(node: &Node, before: &Before<'_, L>, out: 
     let out = &mut out[..before.rows * width];
     match node {
         Node::Map { input, function } => {
-            out.copy_from_slice(before.rows(*input));
-            function.apply_with::<M>(out);
+            function.apply_with::<M>(before.rows(*input), out);
         }
         Node::Pair { inputs: [one, other], operation } => {
             operation.apply(before.rows(*one), before.rows(*other), out);
@@ -406,8 +405,7 @@ fn in_lanes<M: MulAdd, const L: usize>(
             }
         }
         Node::Map { input, function } => {
-            out.copy_from_slice(read(input));
-            function.apply_with::<M>(out.as_flattened_mut());
+            function.apply_with::<M>(read(input).as_flattened(), out.as_flattened_mut());
         }
         Node::Pair { inputs: [one, other], operation } => {
             operation.apply(read(one).as_flattened(), read(other).as_flattened(), out.as_flattened_mut());
