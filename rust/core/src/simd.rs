@@ -302,6 +302,28 @@ mod x86 {
     }
 }
 
+/// Returns a square of numbers whose rows are the columns of another one.
+#[inline(always)]
+pub fn turned(square: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
+        let (mut square, [one, two, three, four]) = (square, square);
+        // SAFETY: every processor of this architecture has SSE, and rows have four numbers.
+        unsafe {
+            let (mut one, mut two) = (_mm_loadu_ps(one.as_ptr()), _mm_loadu_ps(two.as_ptr()));
+            let (mut three, mut four) = (_mm_loadu_ps(three.as_ptr()), _mm_loadu_ps(four.as_ptr()));
+            _MM_TRANSPOSE4_PS(&mut one, &mut two, &mut three, &mut four);
+            for (to, row) in square.iter_mut().zip([one, two, three, four]) {
+                _mm_storeu_ps(to.as_mut_ptr(), row);
+            }
+        }
+        square
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::array::from_fn(|i| square.map(|row| row[i]))
+}
+
 /// The product is not rounded before it is added: one instruction where the processor has it, and slow elsewhere.
 #[derive(Debug)]
 pub struct Fused;

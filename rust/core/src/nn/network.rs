@@ -552,13 +552,14 @@ impl Network {
         self.row
     }
 
-    /// The numbers that the packed weights of all filters need, and the largest padded image.
+    /// The numbers that the packed weights of all filters need, and the most that a node needs for a padded image or for
+    /// lines of one.
     pub(super) fn packed(&self) -> (usize, usize) {
-        let filters = self.nodes.iter().filter_map(|node| match node {
-            Node::Convolution { filters, .. } => Some(filters),
-            _ => None,
-        });
-        filters.fold((0, 0), |(all, most), filters| (all + filters.packed(), most.max(filters.padded())))
+        self.nodes.iter().fold((0, 0), |(all, most), node| match node {
+            Node::Convolution { filters, .. } => (all + filters.packed(), most.max(filters.padded())),
+            Node::Pool { window, .. } => (all, most.max(window.lines())),
+            _ => (all, most),
+        })
     }
 
     /// Returns the number of products for one row.

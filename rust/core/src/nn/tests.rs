@@ -503,6 +503,39 @@ fn impossible_windows_are_refused() {
     }
 }
 
+/// Windows of images that are wider than a vector register, with a NaN in some.
+#[test]
+fn pools_agree_with_plain_loops() {
+    let mut made = Made::new(7);
+    for window in [
+        [2, 5, 21, 3, 3, 2, 2, 1, 1, 1, 1],
+        [1, 9, 40, 2, 5, 1, 3, 0, 2, 3, 2],
+        [3, 4, 16, 4, 16, 1, 1, 0, 0, 1, 1],
+        [1, 3, 10, 1, 2, 1, 1, 2, 4, 1, 1],
+    ] {
+        let window = Window::new(&window).unwrap();
+        let mut image = made.numbers(window.inputs(), 1.0);
+        for nan in [false, true] {
+            if nan {
+                image[window.size[1] + 9] = f32::NAN;
+            }
+            for greatest in [true, false] {
+                let node = Node::Pool { input: 0, window: window.clone().into(), greatest };
+                let found = forward(&Network::new(window.inputs(), vec![node]).unwrap(), &image);
+                let exact: Vec<f64> = image.iter().map(|&x| f64::from(x)).collect();
+                let places = (0..window.channels).flat_map(|k| places(&window).map(move |place| (k, place)));
+                for ((found, wanted), (channel, place)) in
+                    found.iter().zip(pooled(&window, &exact, greatest)).zip(places)
+                {
+                    let has_nan = windowed(&window, &exact, channel, place).iter().flatten().any(|x| x.is_nan());
+                    let close = (f64::from(*found) - wanted).abs() < 1e-6 || f64::from(*found) == wanted;
+                    assert!(if has_nan { found.is_nan() } else { close }, "{window:?}: {found}, not {wanted}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -238,7 +238,7 @@ struct Tile<'a, const L: usize> {
     obs: &'a [f32],
     /// The packed weights of all filters.
     packed: &'a [f32],
-    /// Room for a padded image.
+    /// Room for a padded image, or for lines of one.
     padded: &'a mut [f32],
     slots: &'a mut [[f32; L]],
 }
@@ -324,7 +324,7 @@ impl<const L: usize> ProductKernel for Tile<'_, L> {
                 Node::Pool { input, window, greatest } => {
                     let images = before.rows(*input).chunks_exact(window.inputs());
                     for (image, out) in images.zip(out.as_flattened_mut().chunks_exact_mut(width)) {
-                        window.pool(image, out, *greatest);
+                        window.pool(image, &mut padded[..window.lines()], out, *greatest);
                     }
                 }
                 _ if place.by_rows => by_rows::<M, L>(node, &before, out.as_flattened_mut(), width),
