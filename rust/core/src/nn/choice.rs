@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::functions::{Function, exp};
 use super::network::Network;
-use super::tile::Done;
+use super::tile::{Done, Rows};
 use crate::error::{Error, Result, value_error};
 use crate::pool;
 use crate::vectors::filled;
@@ -146,12 +146,12 @@ impl Network {
         }
         let (slot, width, actions) = (self.slots() - 1, self.outputs(), DisjointRows::of(actions, rows));
         self.each(obs, rows, |done| {
-            let scale = done.scale(slot);
+            let (scale, numbers) = (done.scale(slot), done.slot(slot));
             for (k, scale) in scale.iter().take(done.rows.len()).enumerate() {
                 let row = done.rows.start + k;
                 let chosen = match choice {
-                    Choice::Greatest => greatest(done.row(slot, k), *scale),
-                    Choice::Clocks(clocks) => first_clock(&done, slot, k, &clocks[row * width..][..width], *scale),
+                    Choice::Greatest => greatest(numbers.row(k), *scale),
+                    Choice::Clocks(clocks) => first_clock(&numbers, k, &clocks[row * width..][..width], *scale),
                 };
                 let Some(chosen) = chosen else { return false };
                 // SAFETY: a row is shown once, to one thread.
@@ -214,10 +214,10 @@ fn greatest(numbers: impl Iterator<Item = f32>, scale: f32) -> Option<i64> {
 }
 
 /// See [`Choice::Clocks`].
-fn first_clock(done: &Done<'_>, slot: usize, k: usize, clocks: &[f32], scale: f32) -> Option<i64> {
-    let largest = done.row(slot, k).fold(f32::NEG_INFINITY, f32::max);
+fn first_clock(numbers: &Rows<'_>, k: usize, clocks: &[f32], scale: f32) -> Option<i64> {
+    let largest = numbers.row(k).fold(f32::NEG_INFINITY, f32::max);
     let (mut best, mut second, mut at, mut sum) = (-1.0, -1.0, 0, 0.0_f32);
-    for (action, (number, &clock)) in done.row(slot, k).zip(clocks).enumerate() {
+    for (action, (number, &clock)) in numbers.row(k).zip(clocks).enumerate() {
         sum += number * 0.0 + clock * 0.0;
         let score = exp(f64::from(number) - f64::from(largest)) / f64::from(clock);
         if score > best {

@@ -26,23 +26,35 @@ pub(super) struct Done<'a> {
     network: &'a Network,
 }
 
-impl Done<'_> {
-    /// The numbers of a slot for the row `k` of the tile.
+/// The rows of a slot: `steps` lead to the next row, and to the next number of a row.
+pub(super) struct Rows<'a> {
+    numbers: &'a [f32],
+    width: usize,
+    steps: [usize; 2],
+}
+
+impl Rows<'_> {
+    /// The numbers of the row `k` of the tile.
     #[inline]
-    pub fn row(&self, slot: usize, k: usize) -> impl Iterator<Item = f32> {
+    pub fn row(&self, k: usize) -> impl Iterator<Item = f32> {
+        let [row, number] = self.steps;
+        (0..self.width).map(move |i| self.numbers[k * row + i * number])
+    }
+}
+
+impl Done<'_> {
+    /// The rows of a slot.
+    #[inline]
+    pub fn slot(&self, slot: usize) -> Rows<'_> {
         let width = self.network.width(slot).expect("invariant: the slot is there");
         let Place { start, by_rows, .. } = self.network.place(slot);
-        let (numbers, step) = match (by_rows, slot) {
-            (true, 0) => (&self.obs[k * width..], 1),
-            (true, _) => (&self.numbers[start * self.lanes + k * width..], 1),
-            (false, _) => (&self.numbers[start * self.lanes + k..], self.lanes),
-        };
-        numbers.iter().step_by(step).take(width).copied()
+        let numbers = if by_rows && slot == 0 { self.obs } else { &self.numbers[start * self.lanes..] };
+        Rows { numbers, width, steps: if by_rows { [width, 1] } else { [1, self.lanes] } }
     }
 
     /// Writes the numbers of a slot for the row `k` of the tile.
     pub fn copy(&self, slot: usize, k: usize, to: &mut [f32]) {
-        to.iter_mut().zip(self.row(slot, k)).for_each(|(to, number)| *to = number);
+        to.iter_mut().zip(self.slot(slot).row(k)).for_each(|(to, number)| *to = number);
     }
 
     /// The scale of the rounding errors of a slot: see [`magnitude`].
@@ -124,8 +136,9 @@ impl Done<'_> {
     fn largest<const L: usize>(&self, slot: usize) -> [f32; L] {
         let mut largest = [0.0_f32; L];
         if self.network.place(slot).by_rows {
+            let rows = self.slot(slot);
             for (k, largest) in largest.iter_mut().enumerate().take(self.rows.len()) {
-                *largest = self.row(slot, k).fold(0.0, |largest, x| largest.max(x.abs()));
+                *largest = rows.row(k).fold(0.0, |largest, x| largest.max(x.abs()));
             }
             return largest;
         }
