@@ -214,6 +214,9 @@ OTHERS = {
     "SGD": torch.optim.SGD,
     "momentum": partial(torch.optim.SGD, momentum=0.9, nesterov=True),
     "foreach": partial(torch.optim.Adam, foreach=True),
+    "foreach, numbers": partial(torch.optim.Adam, foreach=True, betas=(0.5, 0.8), eps=1e-3),
+    "foreach, maximize": partial(torch.optim.Adam, foreach=True, maximize=True),
+    "foreach, decay": partial(torch.optim.Adam, foreach=True, weight_decay=0.1),
 }
 MAKERS = {name: partial(adam, **{"lr": 0.01, **options}) for name, options in ADAMS.items()} | {
     name: lambda kind=kind, lr=0.01: partial(kind, lr=lr) for name, kind in OTHERS.items()
@@ -242,6 +245,21 @@ def test_a_step_is_the_optimizers_own_to_the_bit(maker):
     assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
     assert theirs.get((0, "step"), 9) == 9
     assert theirs.get((2, "step"), 6) == 6
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("options", [{"foreach": False}, {"foreach": True}])
+def test_parameters_that_have_made_other_numbers_of_steps_and_other_dtypes(options, dtype):
+    torch.manual_seed(0)
+    ours = nn.ParameterList([torch.randn(2, 3, dtype=dtype), torch.randn(2, dtype=dtype)])
+    theirs = copy.deepcopy(ours)
+    for held, step in ((ours, descend), (theirs, own_step)):
+        optim = torch.optim.Adam(held, lr=0.01, **options)
+        for number in range(7):
+            first, second = held
+            step((first if number in (3, 4, 5) else first.mT + second).abs().square().sum(), optim)
+        assert [optim.state[p]["step"].item() for p in held] == [7, 4]
+    assert all(map(torch.equal, ours, theirs))
 
 
 def enumerate_state(optim):
