@@ -4,7 +4,7 @@ import torch
 from gymnasium.spaces import Discrete
 
 from rlfast.functional import Categorical, gae
-from rlfast.policy import A2CPolicy
+from rlfast.policy import A2CPolicy, PPOPolicy
 from rlfast.policy.rollout import Minibatch
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic
@@ -12,12 +12,12 @@ from rlfast.utils.optim import adam
 from rollouts import Table, rollout, weights
 
 
-def by_hand(**options):
+def by_hand(kind=A2CPolicy, **options):
     """Give a policy of two observations and two equally likely actions, and a minibatch of two rows of it."""
     actor, critic = Table([[0.0, 0.0], [0.0, 0.0]]), Table([[1.0], [2.0]])
     optim = torch.optim.SGD([actor.values, critic.values], lr=1.0)
     given = {"action_space": Discrete(2), "action_scaling": False, "dist_fn": Categorical}
-    policy = A2CPolicy(actor=actor, critic=critic, optim=optim, **given, **options)
+    policy = kind(actor=actor, critic=critic, optim=optim, **given, **options)
     act, adv, returns = torch.tensor([0, 1]), torch.tensor([3.0, 1.0]), torch.tensor([2.0, 4.0])
     return policy, Minibatch(torch.tensor([0, 1]), act, adv, returns)
 
@@ -40,6 +40,23 @@ def test_the_entropy_is_raised():
     policy.gradient_step(rows._replace(adv=torch.zeros(2)))
     before, after = (Categorical(values).entropy() for values in (torch.tensor([1.0, 0.0]), policy.actor.values))
     assert (after > before).all()
+
+
+@pytest.mark.parametrize("kind", [A2CPolicy, PPOPolicy])
+@pytest.mark.parametrize("ent_coef", [0.0, 0.01])
+def test_an_entropy_without_weight_gets_no_gradient(kind, ent_coef):
+    asked = []
+
+    class Loud(Categorical):
+        def entropy(self):
+            entropy = super().entropy()
+            entropy.register_hook(asked.append)
+            return entropy
+
+    policy, rows = by_hand(kind, ent_coef=ent_coef)
+    policy.dist_fn = Loud
+    policy.gradient_step(rows._replace(logp_old=torch.zeros(2)))
+    assert len(asked) == (ent_coef > 0)
 
 
 def test_the_gradient_norm_is_that_of_both_networks():

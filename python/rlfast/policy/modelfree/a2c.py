@@ -78,7 +78,7 @@ class A2CPolicy(RolloutLearner):
         actor_loss = policy_gradient_loss(log_prob_of(dist, batch.act), batch.adv)
         vf_loss = value_loss(self.critic(batch.obs).flatten(), batch.returns)
         ent_loss = entropy_of(dist).mean()
-        loss = actor_loss + self.vf_coef * vf_loss - self.ent_coef * ent_loss
+        loss = actor_loss + self.vf_coef * vf_loss - (self.ent_coef and self.ent_coef * ent_loss)  # 0: no gradient
         descend(loss, self.optim, self.max_grad_norm)
         losses = {"loss": loss, "actor_loss": actor_loss, "vf_loss": vf_loss, "ent_loss": ent_loss}
         return {name: value.detach() for name, value in losses.items()}

@@ -136,7 +136,7 @@ class PPOPolicy(RolloutLearner):
         value_B = self.critic(batch.obs).flatten()
         vf_loss = value_loss(value_B, batch.returns, batch.v_s if self.value_clip else None, self.eps_clip)
         entropy = entropy_of(dist).mean()
-        loss = clip_loss + self.vf_coef * vf_loss - self.ent_coef * entropy
+        loss = clip_loss + self.vf_coef * vf_loss - (self.ent_coef and self.ent_coef * entropy)  # 0: no gradient
         change, share = policy_change(logp_B.detach(), batch.logp_old, self.eps_clip)
         descend(loss, self.optim, self.max_grad_norm)
         losses = {"loss": loss, "clip_loss": clip_loss, "vf_loss": vf_loss, "ent_loss": entropy}
