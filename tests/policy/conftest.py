@@ -119,5 +119,5 @@ def make_dqn():
 @pytest.fixture
 def as_it_is(monkeypatch):
     """What would be compiled runs as the function that it is."""
-    monkeypatch.setattr(compiled_update, "has_gradients_in_graphs", lambda: True)
+    monkeypatch.setattr(compiled_update.graph_gradients, "has_gradients_in_graphs", lambda: True)
     monkeypatch.setattr(torch, "compile", lambda update, *, fullgraph, backend, **options: update)

@@ -207,6 +207,23 @@ def test_the_first_update_makes_states_and_the_second_a_graph(monkeypatch):
             assert len(graphs) == number
 
 
+def test_other_arguments_take_one_trace(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    traces, parameter = [], nn.Parameter(torch.ones(1))
+    optim = torch.optim.SGD([parameter], lr=0.25)
+    traced = torch.compiler.assume_constant_result(lambda size: traces.append(size) or 1.0)
+
+    def update(x):
+        descend((parameter * x).sum() * traced(len(x.shape)), optim)
+        return parameter.detach() * 2
+
+    with torch._dynamo.config.patch(trace_autograd_ops=False):
+        step = CompiledUpdate(update, lambda: [optim])
+        for axes in (1, 1, 1, 2):
+            step(torch.ones([1] * axes))
+    assert traces == [1, 1, 2]  # the first of them without a graph
+
+
 def test_other_compiled_functions_are_as_without_rlfast(monkeypatch):
     monkeypatch.setattr(CompiledUpdate, "backend", "eager")
     policy, parameter = make_dqn(compile=True), nn.Parameter(torch.ones(1))

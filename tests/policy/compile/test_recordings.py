@@ -35,7 +35,7 @@ def replaying(monkeypatch):
     """Let the updates of a device replay recordings of the update itself, as where PyTorch cannot compile it."""
 
     def on(device):
-        monkeypatch.setattr(compiled_update, "has_gradients_in_graphs", lambda: False)
+        monkeypatch.setattr(compiled_update.graph_gradients, "has_gradients_in_graphs", lambda: False)
         monkeypatch.setattr(CompiledUpdate, "recorded_devices", frozenset({"cpu", "cuda"}))
         if device == "cpu":
             monkeypatch.setattr(RecordedFunction, "recording", Taped)
@@ -355,7 +355,7 @@ def test_what_cannot_be_compiled_is_recorded_as_it_is(monkeypatch, replaying):
         raise AssertionError("a bug")
 
     replaying("cpu")
-    monkeypatch.setattr(compiled_update, "has_gradients_in_graphs", lambda: True)
+    monkeypatch.setattr(compiled_update.graph_gradients, "has_gradients_in_graphs", lambda: True)
     monkeypatch.setattr(CompiledUpdate, "backend", staticmethod(fails))
     eager, compiled = made("sac"), made("sac", compile=True)
     with pytest.warns(UserWarning, match=r"(?s)but does not compile it before.* as torch.compile failed: .*a bug"):
@@ -367,6 +367,6 @@ def test_what_cannot_be_compiled_is_recorded_as_it_is(monkeypatch, replaying):
 
 
 def test_a_pytorch_that_cannot(monkeypatch):
-    monkeypatch.setattr(compiled_update, "has_gradients_in_graphs", lambda: False)
+    monkeypatch.setattr(compiled_update.graph_gradients, "has_gradients_in_graphs", lambda: False)
     with pytest.raises(RuntimeError, match="on the CPU, compile=True needs a PyTorch that takes gradients"):
         made("dqn", compile=True)

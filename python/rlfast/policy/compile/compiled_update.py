@@ -10,9 +10,8 @@ from rlfast.policy.compile.captured_optimizer import capture, check_capturable
 from rlfast.policy.compile.recordings import RecordedFunction
 from rlfast.utils.optim import captured_steps
 from rlfast.utils.progress_bar import progress_note
-from rlfast.utils.torch_private import products
+from rlfast.utils.torch_private import graph_gradients, products
 from rlfast.utils.torch_private.changes import registrations
-from rlfast.utils.torch_private.graph_gradients import compiler_error, gradients_in_graphs, has_gradients_in_graphs
 from rlfast.utils.warning import warn_user
 
 _SETTINGS = frozenset({bool, int, float, str, type(None)})
@@ -58,7 +57,7 @@ class CompiledUpdate:
         devices = {*_devices(optimizers())}
         self._update, self._optimizers, self._policy = update, optimizers, policy
         self._graph: Any = None
-        if has_gradients_in_graphs():
+        if graph_gradients.has_gradients_in_graphs():
             options = pass_options(self.backend, devices)
             self._graph = torch.compile(_own_code(update), fullgraph=True, backend=self.backend, **options)
         elif not devices <= self.recorded_devices:
@@ -80,14 +79,13 @@ class CompiledUpdate:
         return self._compiled(*args)
 
     def _compiled(self, *args: Any) -> Any:
-        """Do the compiled update, which may have to be compiled for other arguments."""
+        """Do the compiled update."""
         if self._is_compiled:
             try:
                 return self._graph(*args)
-            except Exception as error:
-                if not isinstance(error, compiler_error()):
-                    raise
-        with progress_note("compiling the update"), gradients_in_graphs():
+            except graph_gradients.compiler_error():
+                pass  # it has to be compiled for other arguments
+        with progress_note("compiling the update"), graph_gradients.gradients_in_graphs():
             result = self._graph(*args)
         self._is_compiled = True
         return result
@@ -97,7 +95,7 @@ class CompiledUpdate:
         if self._graph is not None:
             try:
                 return self._compiled(*args)
-            except compiler_error() as error:
+            except graph_gradients.compiler_error() as error:
                 self._graph = None
                 warn_user(
                     "compile=True records the update as a CUDA graph, but does not compile it before, which would be "
@@ -142,8 +140,11 @@ def _own_code(update: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls another one, and has code and a name of its own: each code has a limit of
     recompilations, and the compiler takes dimensions for variable that have differed in functions of one name.
     """
+    allowed = torch.compiler.assume_constant_result(graph_gradients.are_allowed)  # type: ignore[no-untyped-call]
 
     def whole(*args: Any) -> Any:
+        if torch.compiler.is_compiling() and not allowed():
+            raise RuntimeError("without this, a trace would end at the first gradient, in vain")
         return update(*args)
 
     name = f"whole_{next(_count)}"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.utils.torch_private.graph_gradients"):
-    import torch  # noqa: F401
+    import torch
 
 
 def has_gradients_in_graphs() -> bool:
@@ -22,20 +22,23 @@ def has_gradients_in_graphs() -> bool:
 
 @contextmanager
 def gradients_in_graphs() -> Iterator[None]:
-    """Let graphs that are compiled meanwhile contain ``torch.autograd.grad``.
+    """Let graphs that are compiled meanwhile contain ``torch.autograd.grad``, and import no other compilers for it.
 
-    Elsewhere the setting stays as it was: with it, ``loss.backward()`` in the compiled functions of others would leave
-    no gradients for their optimizers.
+    Elsewhere the settings stay as they were: with the first one, ``loss.backward()`` in the compiled functions of
+    others would leave no gradients for their optimizers.
 
     :return: the context.
     """
     from torch._dynamo import config
 
-    before, config.trace_autograd_ops = config.trace_autograd_ops, True
-    try:
+    names = ("trace_autograd_ops", "invalidate_compile_context_weakrefs")
+    with config.patch({name: True for name in names if hasattr(config, name)}):
         yield
-    finally:
-        config.trace_autograd_ops = before
+
+
+def are_allowed() -> bool:
+    """Return whether graphs may contain gradients. It is only asked by a compiler."""
+    return bool(torch._dynamo.config.trace_autograd_ops)  # noqa: SLF001
 
 
 def compiler_error() -> type[Exception]:
