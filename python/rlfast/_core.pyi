@@ -29,6 +29,7 @@ __all__ = [
     "UnpluggedShards",
     "WorkerEndpoint",
     "__version__",
+    "answer_columns",
     "bootstrapped",
     "carried",
     "carry",
@@ -45,6 +46,9 @@ __all__ = [
     "multiplies",
     "multiply",
     "native_envs",
+    "own_answer",
+    "plain_copy",
+    "plain_rows",
     "randint",
     "set_num_threads",
     "shift",
@@ -384,6 +388,24 @@ class UnpluggedShards:
 
     def observations(self, start: int, stop: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """``o_t`` and ``o_tp1`` of rows, each ``[rows, 4, height, width]``, oldest image first."""
+
+def plain_copy(value: object) -> Any:
+    """Returns a copy of a number, text or array, or of a dict or tuple of such, that shares no array or container with
+    ``value``; None for what Python code copies."""
+
+def own_answer(answer: object) -> tuple[Any, Any, bool, bool, dict[str, Any]] | None:
+    """Returns a copy of an environment's answer, by :func:`plain_copy`; None unless it is a tuple as ``step`` returns,
+    with a number as its reward."""
+
+def plain_rows(values: object) -> Any:
+    """Returns arrays with a row for each environment, in a dict if the values are dicts of arrays; None for values that
+    Python code stacks."""
+
+def answer_columns(
+    answers: Sequence[tuple[Any, ...]],
+) -> tuple[list[Any], list[dict[str, Any]], tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]] | None]:
+    """Returns the observations and the infos of the answers of environments; and their rewards, and whether episodes
+    were terminated and truncated, or None unless these are numbers and truth values."""
 
 def get_num_threads() -> int:
     """Returns the largest number of threads that share work."""

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from env.backends import BACKENDS
 from env.odd import Graph, Plain, Showing, Words, box
+from rlfast._core import answer_columns
 from rlfast.env import DummyVectorEnv, SubprocVectorEnv
 from scripted import Scripted
 
@@ -75,7 +76,8 @@ class OneArray(gym.Env):
         self.shared[:] = (self.number, action)
         self.reward[()], self.ended[()] = self.number, action > 0
         obs = {"array": self.shared, "dict": {"a": self.shared}, "objects": self.objects}[self.form]
-        return obs, self.reward, self.ended, False, {"shared": self.shared}
+        numbers = (self.reward, self.ended) if self.number else (float(self.reward), bool(self.ended))
+        return obs, *numbers, False, {"shared": self.shared}
 
 
 SHARING = [
@@ -99,6 +101,26 @@ def test_environments_may_share_what_they_return(kind, mode, form):
         assert (rows.rew.tolist(), rows.terminated.tolist()) == ([0, 1, 2], [False, True, False])
         shown = [one["shared"].tolist() for one in rows.info.dicts()]
         assert shown == [[0, 0], [1, 0 if mode == "same-step" else 5], [2, 0]]
+
+
+@pytest.mark.parametrize("last", [1, True, np.float32(0.1), np.int8(-3), np.uint64(2**63), np.bool_(1), np.zeros(())])
+@pytest.mark.parametrize("flag", [True, np.True_, 1, np.ones(()), ""])
+def test_rewards_and_flags_of_any_type(last, flag):
+    answers = [(0, 0.5, False, np.False_, {}), (1, last, flag, flag, {"a": 1})]
+    obs, infos, numbers = answer_columns(answers)
+    assert (obs, infos) == ([0, 1], [{}, {"a": 1}])
+    plain = isinstance(flag, bool | np.bool_) and isinstance(last, float | int | np.number) and last is not True
+    assert (numbers is not None) == plain
+    if numbers is not None:
+        assert [(one.dtype, one.tolist()) for one in numbers] == [
+            ("f8", [0.5, float(last)]),
+            *[("?", [False, True])] * 2,
+        ]
+
+
+@pytest.mark.parametrize("reward", [np.complex64(1), np.timedelta64(1), 10**400, None, "1", Words()])
+def test_rewards_that_are_no_numbers_are_left_to_numpy(reward):
+    assert answer_columns([(0, reward, False, False, {})])[2] is None
 
 
 @pytest.mark.parametrize("own", [{}, {"space": Words()}, {"space": Words((2,), np.int16)}])

@@ -1,4 +1,5 @@
 from collections import OrderedDict, UserDict, defaultdict, deque
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -176,9 +177,37 @@ def test_copy_keeps_objects_and_sharing():
     assert copy["twice"][0] is copy["twice"][1] is not shared
 
 
-def test_copies_of_containers_within_themselves():
-    value = [1]
-    value.append({"whole": value})
+def test_a_dict_of_arrays_that_occurs_twice_is_copied_once():
+    shared = {"a": np.zeros(2)}
+    first, second = copied((shared, {"again": shared}))
+    assert first is second["again"] is not shared
+    assert first["a"] is not shared["a"]
+
+
+@pytest.mark.parametrize("array", [np.zeros((0, 2)), np.arange(6).reshape(2, 3).T, np.arange(4, dtype=">i4")[::2]])
+def test_copies_and_rows_of_arrays_of_any_layout(array):
+    for made, expected in ((copied({"a": array})["a"], array), (collate([array, array]), np.stack([array, array]))):
+        np.testing.assert_array_equal(made, expected)
+        assert made.dtype == expected.dtype
+        assert made.flags.c_contiguous
+        assert not np.shares_memory(made, array)
+
+
+@pytest.mark.parametrize("deep", [3, 30])
+def test_deep_dicts_are_copied_and_collated(deep):
+    array = value = np.arange(2)
+    for _ in range(deep):
+        value = {"in": value}
+    copy, rows = copied(value), collate([value, value])
+    for _ in range(deep):
+        copy, rows = copy["in"], rows["in"]
+    assert copy is not array
+    assert (copy.tolist(), rows.tolist()) == ([0, 1], [[0, 1], [0, 1]])
+
+
+@pytest.mark.parametrize("value", [[1], {}])
+def test_copies_of_containers_within_themselves(value):
+    (value.append if isinstance(value, list) else partial(value.__setitem__, 1))({"whole": value})
     copy = copied(value)
     assert copy[1]["whole"] is copy is not value
 

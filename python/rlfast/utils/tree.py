@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import BatchBase, with_stacks
+from rlfast._core import BatchBase, plain_copy, plain_rows, with_stacks
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,6 @@ Ids = NDArray[np.int64]
 EXPLORATION = "exploration"
 """The entry of a policy's hidden state that acting alone needs: it is passed to the next step, and not stored."""
 _STACKABLE = (np.ndarray, float, int, np.generic, list)
-_ARRAYS = {np.ndarray}
 _INT64 = np.dtype(np.int64)
 _IMMUTABLE = {type(None), bool, int, float, str, bytes, np.bool_, np.int64, np.int32, np.float64, np.float32}
 
@@ -69,6 +68,8 @@ def copied(value: Any, _done: dict[int, Any] | None = None) -> Any:
     >>> copy
     {'numbers': [1, 2]}
     """
+    if _done is None and (plain := plain_copy(value)) is not None:
+        return plain
     kind = type(value)
     if kind in _IMMUTABLE:
         return value
@@ -130,7 +131,7 @@ def stack(rows: Sequence[Any]) -> NDArray[Any]:
     :return: an array whose first axis counts environments; an object array if the entries have different shapes or are
         not numbers or arrays.
     """
-    if set(map(type, rows)) == _ARRAYS or all(isinstance(row, _STACKABLE) for row in rows):
+    if all(isinstance(row, _STACKABLE) for row in rows):
         try:
             return np.array(rows)
         except ValueError:  # different shapes
@@ -147,9 +148,9 @@ def collate(rows: Sequence[Any]) -> Any:
     >>> collate([{"a": 1}, {"a": 2}])
     {'a': array([1, 2])}
     """
+    if (plain := plain_rows(rows)) is not None:
+        return plain
     first = rows[0]
-    if type(first) is np.ndarray:
-        return stack(rows)
     if isinstance(first, dict) and _have_keys(rows, first):
         return {key: collate([row[key] for row in rows]) for key in first}
     if type(first) is tuple and all(type(row) is tuple and len(row) == len(first) for row in rows):
@@ -296,6 +297,8 @@ def writable(tree: object) -> Any:
     """
     if isinstance(tree, np.ndarray):
         return tree if tree.flags.writeable else tree.copy()
+    if isinstance(tree, dict):
+        return {key: writable(part) for key, part in tree.items()}
     return map_leaves(lambda leaf: writable(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
 
 
@@ -338,10 +341,12 @@ def storable(tree: object) -> Any:
     """
     if isinstance(tree, np.ndarray):
         return tree
+    if isinstance(tree, dict):
+        return {key: storable(value) for key, value in tree.items()}
     if is_tensor(tree):
         return as_host(tree)
-    if isinstance(tree, dict | BatchBase | Mapping):
-        return {key: storable(value) for key, value in (tree.__dict__ if isinstance(tree, BatchBase) else tree).items()}
+    if isinstance(tree, BatchBase | Mapping):
+        return storable(dict(tree.__dict__ if isinstance(tree, BatchBase) else tree))
     if isinstance(tree, tuple | list):
         return {str(i): storable(entry) for i, entry in enumerate(tree)}
     raise TypeError(f"expected arrays or tensors with one row per environment, got {type(tree)}")

@@ -4,7 +4,7 @@
 //! `__init__` is [`init`].
 
 mod plain;
-mod stacking;
+pub mod stacking;
 
 use std::os::raw::{c_int, c_void};
 
@@ -14,7 +14,7 @@ use crate::once::{Once, names};
 use crate::prelude::*;
 
 /// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
-const MAX_DEPTH: usize = 8;
+pub const MAX_DEPTH: usize = 8;
 
 /// Returns a new object of type `batch` without fields; `__init__` is not called, and `__dict__` is made on first access.
 pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Object<'py>> {

@@ -1,5 +1,6 @@
 //! The Python module `rlfast._core`: the only crate that uses pyo3. It contains no algorithm.
 
+mod answers;
 mod array;
 mod batch;
 mod collect;
@@ -44,6 +45,7 @@ mod _core {
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
     use super::{
+        answers::{answer_columns, own_answer, plain_copy, plain_rows},
         collect::collect,
         draws::{explore, integers_of_each, randint, uniform_below},
         error::SchemaMismatch,

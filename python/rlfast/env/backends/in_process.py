@@ -10,17 +10,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from rlfast._core import own_answer
 from rlfast.env.backends.base import Tree
 from rlfast.env.backends.info import Info
 from rlfast.env.backends.workers import Failures, Workers, as_call, reset_arguments, with_env_id
 from rlfast.env.worker import DummyEnvWorker, ResetResult, reset_result, seed_space, step_result
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import ArgumentError
-
-_NUMBERS = {float, int, np.float64, np.float32}
-"""The usual types of rewards."""
-_CONSTANT = _NUMBERS | {bool, np.bool_}
-_ARRAYS = {np.ndarray}
 
 
 class InProcess(Workers):
@@ -67,26 +63,10 @@ class InProcess(Workers):
             try:
                 if "seed" in request:
                     seed_space(worker.action_space, request["seed"])
-                results[i] = self._own(reset_result(worker.env.reset(**request)))
+                results[i] = tree.copied(reset_result(worker.env.reset(**request)))
             except Exception as error:
                 failures[i] = with_env_id(error, i, as_call("reset", request))
         return results, failures
-
-    def _own(self, answer: tuple[Any, ...]) -> Any:
-        """Copies the answer of an environment before another one steps, which may overwrite what they share."""
-        obs, *numbers, info = answer
-        kind = type(obs)
-        if kind is np.ndarray and not obs.dtype.hasobject:
-            obs = obs.copy() if len(self.workers) > 1 else obs  # stacking copies that of one
-        elif (
-            kind is dict and {*map(type, obs.values())} == _ARRAYS and not any(x.dtype.hasobject for x in obs.values())
-        ):
-            obs = {key: part.copy() for key, part in obs.items()}  # as below, in half the time
-        else:
-            obs = tree.copied(obs)
-        if not _CONSTANT.issuperset(map(type, numbers)):
-            numbers = tree.copied(numbers)
-        return (obs, *numbers, tree.copied(info) if info else info)
 
     def _own_infos(self, infos: Sequence[dict[str, Any]]) -> Info:
         return Info.of(infos) if any(infos) else Info(len(infos))  # which are copies
@@ -103,11 +83,9 @@ class InProcess(Workers):
                     if ended and i in ended:
                         self._resetting.add(i)
                         obs, info = reset_result(workers[i].env.reset())
-                        answers[i] = self._own((obs, 0.0, False, False, info))
-                    else:
+                        answers[i] = tree.copied((obs, 0.0, False, False, info))
+                    else:  # copied before another environment steps, which may overwrite what they share
                         answer = workers[i].env.step(action)
-                        is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
-                        usual = answer if is_usual and type(answer[1]) in _NUMBERS else step_result(answer)
-                        answers[i] = self._own(usual)
+                        answers[i] = own_answer(answer) or tree.copied(step_result(answer))
                 except Exception as error:
                     self._failed[i] = with_env_id(error, i, f"step({action!r})")

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from rlfast._core import answer_columns
 from rlfast.env.backends.base import INTERRUPTS, Backend, Rows, Tree
 from rlfast.env.backends.info import Info
 from rlfast.env.spaces.batching import Space, common, declared
@@ -271,19 +272,16 @@ class Workers(Backend):
             self._failed.update(failures)
 
     def _rows(self, ids: Sequence[int], answers: Sequence[StepResult]) -> Rows:
-        obs, rewards, ends, cuts, infos = zip(*answers, strict=True)
+        obs, infos, numbers = answer_columns(answers)
         again = self._restarted
         shown = [again[i][1] if i in again else info for i, info in zip(ids, infos, strict=True)] if again else infos
         obs_next = self._collate(obs)
-        rows = Rows(
-            self._all if ids == self._numbers else np.array(ids, dtype=np.int64),
-            obs_next,
-            obs_next,
-            np.array(rewards, dtype=np.float64),
-            np.fromiter(ends, bool, len(ids)),
-            np.fromiter(cuts, bool, len(ids)),
-            self._own_infos(shown),
-        )
+        if numbers is None:
+            _, rewards, ends, cuts, _ = zip(*answers, strict=True)
+            terminated, truncated = (np.fromiter(column, bool, len(ids)) for column in (ends, cuts))
+            numbers = np.array(rewards, dtype=np.float64), terminated, truncated
+        env_id = self._all if ids == self._numbers else np.array(ids, dtype=np.int64)
+        rows = Rows(env_id, obs_next, obs_next, *numbers, self._own_infos(shown))
         if again:
             rows.final_info = Info(len(ids), {k: infos[k] for k, i in enumerate(ids) if i in again})
             rows.obs = self._collate([again[i][0] if i in again else one for i, one in zip(ids, obs, strict=True)])

@@ -98,7 +98,7 @@ fn numbers_of<'py, P: PyTypeInfo, T: Element + for<'a> FromPyObject<'a, 'py>>(
 }
 
 /// Contiguous arrays of numbers of one dtype and shape along a new first axis.
-fn stacked_arrays<'py>(values: &[Object<'py>]) -> PyResult<Option<Object<'py>>> {
+pub fn stacked_arrays<'py>(values: &[Object<'py>]) -> PyResult<Option<Object<'py>>> {
     let Some(arrays) = values.iter().map(array::of).collect::<Option<Vec<_>>>() else { return Ok(None) };
     let (shape, descr) = (arrays[0].shape(), arrays[0].dtype());
     let alike =
