@@ -46,6 +46,7 @@ __all__ = [
     "multiplies",
     "multiply",
     "native_envs",
+    "nested_batch",
     "own_answer",
     "plain_copy",
     "plain_rows",
@@ -406,6 +407,9 @@ def answer_columns(
 ) -> tuple[list[Any], list[dict[str, Any]], tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]] | None]:
     """Returns the observations and the infos of the answers of environments; and their rewards, and whether episodes
     were terminated and truncated, or None unless these are numbers and truth values."""
+
+def nested_batch(value: object, batch: type[BatchBase]) -> Any:
+    """Returns a batch of a class for a dict, and for the dicts in it; anything else as it is."""
 
 def get_num_threads() -> int:
     """Returns the largest number of threads that share work."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rlfast.data import Batch
+from rlfast.data.batch.batch import wrap_nested
 from rlfast.utils.tree import (
     as_host,
     clear,
@@ -210,6 +211,13 @@ def test_copies_of_containers_within_themselves(value):
     (value.append if isinstance(value, list) else partial(value.__setitem__, 1))({"whole": value})
     copy = copied(value)
     assert copy[1]["whole"] is copy is not value
+
+
+def test_a_batch_of_a_dict_within_itself():
+    value = {}
+    value["whole"] = value
+    with pytest.raises(RecursionError):
+        wrap_nested(value)
 
 
 def test_objects_in_arrays_are_copied():

@@ -34,6 +34,29 @@ pub fn with_fields<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResul
     Ok(object)
 }
 
+/// Returns a batch of class `batch` for a dict, and for the dicts in it; anything else as it is.
+#[pyfunction]
+pub fn nested_batch<'py>(value: &Object<'py>, batch: &Bound<'py, PyType>) -> PyResult<Object<'py>> {
+    let (Ok(given), py) = (value.cast::<PyDict>(), value.py()) else { return Ok(value.clone()) };
+    // SAFETY: attached; a dict that holds itself ends here.
+    if unsafe { ffi::Py_EnterRecursiveCall(c" in a nested batch".as_ptr()) } != 0 {
+        return Err(PyErr::fetch(py));
+    }
+    let made = nested(given, batch);
+    // SAFETY: entered above.
+    unsafe { ffi::Py_LeaveRecursiveCall() };
+    made
+}
+
+fn nested<'py>(given: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>) -> PyResult<Object<'py>> {
+    let fields = PyDict::new(batch.py());
+    for entry in given.as_mapping().items()?.iter() {
+        let (key, value): (Object<'py>, Object<'py>) = entry.extract()?;
+        fields.set_item(key, nested_batch(&value, batch)?)?;
+    }
+    with_fields(batch.as_unbound(), fields)
+}
+
 /// Makes `fields` the `__dict__` of `batch`.
 fn set_fields(batch: &Object<'_>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
     // SAFETY: a live object that has a dict, as instances of Python subclasses do, and a live dict.

@@ -46,6 +46,7 @@ mod _core {
     #[pymodule_export]
     use super::{
         answers::{answer_columns, own_answer, plain_copy, plain_rows},
+        batch::nested_batch,
         collect::collect,
         draws::{explore, integers_of_each, randint, uniform_below},
         error::SchemaMismatch,

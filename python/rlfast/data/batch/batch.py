@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import BatchBase
+from rlfast._core import BatchBase, nested_batch
 from rlfast.data.batch.distributions import get_len_of_dist, get_sliced_dist, is_distribution
 from rlfast.data.batch.operations import cat, stack
 from rlfast.data.batch.parsing import is_batch_set, made, parse_fields, restore, set_fields
@@ -633,9 +633,7 @@ def wrap(fields: dict[str, Any]) -> Batch:
 
 def wrap_nested(value: object) -> Any:
     """A ``Batch`` of nested dicts; anything else as it is."""
-    if not isinstance(value, dict):
-        return value
-    return wrap({key: wrap_nested(inner) if isinstance(inner, dict) else inner for key, inner in value.items()})
+    return nested_batch(value, Batch)
 
 
 #: The value of a nested field that a row assignment does not give.
