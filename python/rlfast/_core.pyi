@@ -26,6 +26,7 @@ __all__ = [
     "SchemaMismatch",
     "SegmentTree",
     "Slab",
+    "Unchanged",
     "UnpluggedShards",
     "WorkerEndpoint",
     "__version__",
@@ -363,6 +364,32 @@ def with_stacks(whole: NDArray[Any], ids: _Index, part: NDArray[Any]) -> NDArray
 
 def frame_numbers(stacks: NDArray[Any]) -> NDArray[np.uint64] | None:
     """Returns the numbers of the frames, ``[K, stack]``; None unless it is an array that a :class:`FrameRing` made."""
+
+@final
+class Unchanged:
+    """Whether modules of PyTorch are as they were when this object was made.
+
+    :param attributes: dicts whose length counts.
+    :param values: dicts and keys, whose value must stay the same object.
+    :param tensors: dicts and keys of tensors, whose memory must stay the same. (A tensor without memory of its own must
+        stay the same object.)
+    :param modules: modules whose mode counts.
+    :param hooks: containers of hooks: whether all are empty counts.
+    """
+
+    def __new__(
+        cls,
+        attributes: Sequence[dict[str, Any]],
+        values: Sequence[tuple[dict[str, Any], str]],
+        tensors: Sequence[tuple[dict[str, Any], str]],
+        modules: Sequence[object],
+        hooks: Sequence[object],
+    ) -> Unchanged: ...
+    @property
+    def has_hooks(self) -> bool:
+        """Whether there is a hook."""
+
+    def is_current(self) -> bool: ...
 
 @final
 class UnpluggedShards:

@@ -16,6 +16,8 @@ from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.utils.runtime.native import NotNativeError
 
+_NUMBERS = np.generic | float | int
+
 
 class Part(NamedTuple):
     """An array of one observation."""
@@ -85,7 +87,7 @@ class Form:
         :raises SchemaMismatch: they are of another form.
         """
         if not self.parts[0].keys:
-            obs = np.asarray(obs) if isinstance(obs, np.generic | float | int) else obs
+            obs = np.asarray(obs) if isinstance(obs, _NUMBERS) else obs
             if isinstance(obs, np.ndarray) and _kind(obs.dtype) != self.parts[0][2:5]:
                 raise SchemaMismatch(f"observations are {obs.dtype}")
             return obs

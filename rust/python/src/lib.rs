@@ -3,6 +3,7 @@
 mod answers;
 mod array;
 mod batch;
+mod changes;
 mod collect;
 mod columns;
 mod draws;
@@ -47,6 +48,7 @@ mod _core {
     use super::{
         answers::{answer_columns, own_answer, plain_copy, plain_rows},
         batch::nested_batch,
+        changes::Unchanged,
         collect::collect,
         draws::{explore, integers_of_each, randint, uniform_below},
         error::SchemaMismatch,

@@ -81,6 +81,7 @@ names!(
     storage_offset,
     stride,
     timeouts,
+    training,
     untyped_storage,
     weight
 );

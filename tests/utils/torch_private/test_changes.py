@@ -1,5 +1,8 @@
 """Every change of modules that a computation from their structure must notice."""
 
+import gc
+from weakref import ref
+
 import pytest
 import torch
 from torch import nn
@@ -86,3 +89,28 @@ def test_registrations_elsewhere_count():
     nn.Linear(1, 1)
     assert registrations() > before
     assert not one.is_current()
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.none = 2.0, None
+        self.register_buffer("sparse", torch.zeros(2).to_sparse())
+
+
+@pytest.mark.parametrize("name", ["scale", "none", "more", "sparse"])
+def test_attributes_and_tensors_without_memory(name):
+    own = Own()
+    one = ModuleVersion([own], [(own, "sparse")], own, attributes=True)
+    assert one.is_current()
+    (own._buffers if name == "sparse" else vars(own))[name] = torch.zeros(2).to_sparse()  # PyTorch does not report it
+    assert not one.is_current()
+
+
+def test_a_version_within_its_own_module_is_collected():
+    own = Own()
+    own.version = ModuleVersion([own], [(own, "sparse")], own, attributes=True)
+    gone = ref(own)
+    del own
+    gc.collect()
+    assert gone() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -57,7 +58,7 @@ def _network_of(policy: nn.Module) -> nn.Module | None:
 
 
 def _facts_of(policy: nn.Module) -> tuple[Any, ...]:
-    return tuple(getattr(policy, name) for name in cast("tuple[str, ...]", policy.acting_facts))
+    return tuple(map(partial(getattr, policy), cast("tuple[str, ...]", policy.acting_facts)))
 
 
 class Chooser:

@@ -6,12 +6,12 @@ hooks is in private dicts. This buys acting in Rust: a decision in a few microse
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from operator import is_
 from typing import Any
 
+from rlfast._core import Unchanged
 from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.runtime.native import NotNativeError
 
@@ -123,33 +123,25 @@ class ModuleVersion:
         *,
         attributes: bool = False,
     ) -> None:
-        self._modules = [*modules]
-        self._held = [vars(module) for module in modules] if attributes else []
-        self._sizes = [*map(len, self._held)]
-        attributes_of = [
-            (held, name, held[name])
-            for held, module in zip(self._held, modules, strict=False)
+        held = [vars(module) for module in modules] if attributes else []
+        values = [
+            (one, name)
+            for one, module in zip(held, modules, strict=False)
             if not type(module).__module__.startswith("torch.")
-            for name in held
+            for name in one
             if name != "training" and not name.startswith("_")
         ]
-        columns: Iterable[tuple[Any, ...]] = zip(*attributes_of, strict=True) if attributes_of else ((), (), ())
-        self._holders, self._names, self._values = columns
-        self._addresses = [
-            (holder, name, _address(holder[name]))
-            for holder, name in ((_holder(module, name), name) for module, name in tensors)
-        ]
-        self._hooks = [*_GLOBAL_HOOKS]
+        hooks = [*_GLOBAL_HOOKS]
         for module in (*modules, caller):
-            self._hooks += module._forward_hooks, module._forward_pre_hooks  # noqa: SLF001
-        self._registrations = _registrations
-        self._modes = self._current_modes()
-        self._had_hooks, self._had_autocast = self.has_hooks, _is_autocast()
+            hooks += module._forward_hooks, module._forward_pre_hooks  # noqa: SLF001
+        places = [(_holder(module, name), name) for module, name in tensors]
+        self._modules = Unchanged(held, values, places, [*modules], hooks)
+        self._registrations, self._had_autocast = _registrations, _is_autocast()
 
     @property
     def has_hooks(self) -> bool:
         """Whether a module has forward hooks, or all modules have."""
-        return any(self._hooks)
+        return self._modules.has_hooks
 
     def is_current(self) -> bool:
         """Return whether parameters, buffers, submodules, modes and attributes are as before, whether there are hooks,
@@ -157,28 +149,13 @@ class ModuleVersion:
         """
         return (
             self._registrations == _registrations
-            and [*map(len, self._held)] == self._sizes
-            and all(map(is_, map(dict.get, self._holders, self._names), self._values))
-            and self.has_hooks is self._had_hooks
-            and all((t := held.get(name)) is not None and _address(t) == at for held, name, at in self._addresses)
-            and self._current_modes() == self._modes
+            and self._modules.is_current()
             and _is_autocast() is self._had_autocast
         )
-
-    def _current_modes(self) -> list[bool]:
-        return [module.training for module in self._modules]
 
 
 def _is_autocast() -> bool:
     return torch.is_autocast_enabled("cpu")
-
-
-def _address(tensor: torch.Tensor) -> int:
-    """Return where the numbers of a tensor are; of one without memory of its own, which tensor it is."""
-    try:
-        return tensor.data_ptr()
-    except (RuntimeError, ValueError):  # sparse, or of a lazy module
-        return id(tensor)
 
 
 def _holder(module: nn.Module, name: str) -> dict[str, Any]:
