@@ -152,8 +152,7 @@ class Columns:
         if filled == 0:
             raise ValueError("there is nothing to sample: no transition has been added yet")
         if skips_newest and filled == self.steps > 1:
-            steps: Index = (np.random.randint(1, filled, size=count) + self.cursor) % filled
-            return steps
+            return (draw(filled - 1, count) + (1 + self.cursor)) % filled
         return draw(filled, count)
 
     def any_env(self, steps: Index) -> Index:
