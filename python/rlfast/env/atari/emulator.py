@@ -111,6 +111,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
             gym.spaces.Box(0.0, 1.0, shape, np.float32) if scale else gym.spaces.Box(0, 255, shape, np.uint8)
         )
         self._frames = np.zeros((frame_stack, screen_size, screen_size), np.uint8)
+        self._stack = frame_stack
         self._newest = frame_stack - 1  # the place of the newest frame in `_frames`
         self._lives, self._goes_on, self._game_return = 0, False, 0.0
         self._action = _NOOP
@@ -182,7 +183,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
         self._lives = lives
         self._append_frame()
         if self._clip_rewards:
-            reward = float(np.sign(reward))
+            reward = float((reward > 0) - (reward < 0))
         return self._observation(), reward, terminated, truncated, self._info(game_over=game_over)
 
     def _play(self, action: int) -> tuple[float, bool]:
@@ -213,10 +214,6 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
             self._newest = self._stack - 2
         self._newest += 1
         self._resize(self._screens[0], self._frames[self._newest], self._screens[1])
-
-    @property
-    def _stack(self) -> int:
-        return int(self.observation_space.shape[0])  # type: ignore[index]
 
     def _observation(self) -> NDArray[Any]:
         stack = self._frames[self._newest - self._stack + 1 : self._newest + 1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_NUMBERS = (bool, int, float)
+_NUMBERS = {bool, int, float}
 _ARRAYS = (np.ndarray, np.number, np.bool_)
 
 
@@ -114,6 +114,11 @@ def _column(key: str, rows: int, present: dict[int, Any], *, masks: bool) -> Any
     if not is_final and all(isinstance(value, dict) for value in values):
         return _columns(rows, present, masks=masks)
     filled: NDArray[Any]
+    kinds = {*map(type, values)}
+    if not is_final and len(kinds) == 1 and kinds <= _NUMBERS and (column := np.array(values)).dtype == kinds.pop():
+        filled = np.zeros(rows, column.dtype)
+        filled[list(present)] = column
+        return filled
     if not is_final and all(type(value) in _NUMBERS or isinstance(value, _ARRAYS) for value in values):
         arrays = [np.asarray(value) for value in values]
         shapes = {array.shape for array in arrays}

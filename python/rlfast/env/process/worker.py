@@ -158,13 +158,14 @@ class Worker:
             if self.strict:
                 raise
             spill, extra = {WHOLE: obs}, {**(extra or {}), "misfit": str(error)}
-        if info or spill or extra or (type(reward) is not float and np.ndim(reward)):
+        has_axes = type(reward) is not float and np.ndim(reward) > 0
+        if info or spill or extra or has_axes:
             extra = extra or {}
             if info:
                 extra["info"] = info
             if spill:
                 extra["obs"] = spill
-            if np.ndim(reward):
+            if has_axes:
                 extra["reward"], reward = np.asarray(reward, dtype=np.float64), 0.0
             if extra:
                 self.records.write(env, dumps(extra))

@@ -111,8 +111,10 @@ def fitted(array: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) ->
         return None
     if array.dtype == dtype:
         return array
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return array.astype(dtype)
     if array.dtype.kind not in "biuf" or dtype.kind not in "biuf":
-        return array.astype(dtype) if np.can_cast(array.dtype, dtype, "safe") else None
+        return None
     with np.errstate(over="raise", invalid="ignore"):
         try:
             cast = array.astype(dtype)
