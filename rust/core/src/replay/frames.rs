@@ -21,7 +21,7 @@ const CHUNKS: usize = 4096;
 
 /// Rings with at least this many bytes of frames use huge pages. In smaller ones a half-filled huge page would waste
 /// too much memory.
-const HUGE_RING: usize = 256 << 20;
+const HUGE_RING: usize = 32 << 20;
 
 /// The binary logarithm of the number of frames in a chunk that is to be packed. Larger chunks have fewer keys, but their frames differ
 /// more from the key: of 4, 8, 16 and 32 frames, 8 and 16 are best over four games.
@@ -87,7 +87,9 @@ impl FrameStore {
         let wanted = (CHUNK / frame).min(capacity / chunks).max(16);
         let codec = storage.codec();
         let shift = if codec.is_some() { PACKED_SHIFT } else { wanted.ilog2() };
+        // A row usually brings one new frame, so all of these chunks are written when the ring is full.
         let huge = codec.is_none() && frame * capacity >= HUGE_RING;
+        let dense = if huge { capacity.div_ceil(1 << shift) } else { 0 };
         Self {
             frame,
             codec,
@@ -100,7 +102,7 @@ impl FrameStore {
             packed: 0,
             spare: Vec::new(),
             fresh: 0,
-            slabs: Slabs::new(frame << shift, huge, storage),
+            slabs: Slabs::new(frame << shift, dense, storage),
         }
     }
 

@@ -19,6 +19,9 @@ const TILE: usize = 64;
 /// Gathers of at least this many bytes use the thread pool.
 const PARALLEL: usize = 1 << 20;
 
+/// How many rows ahead records are prefetched.
+const SOON: usize = 16;
+
 /// Rows on disk that one thread announces at a time.
 const ANNOUNCED: usize = 16;
 
@@ -460,7 +463,11 @@ impl<'a> Gatherer<'a> {
     pub fn shifts(&self, index: &[i64], twin: usize, stack: usize) -> bool {
         let leaf = self.table.layout.obs[twin];
         if let Some(stack) = self.table.layout.stacked(leaf) {
-            return index.iter().all(|&i| self.frames_shift(i as usize, twin, stack));
+            let reach = 2 * self.table.layout.stride; // `obs_next` is usually in the next row
+            return index.iter().enumerate().all(|(k, &i)| {
+                index.get(k + SOON).iter().for_each(|&&soon| self.table.prefetch(soon as usize, reach));
+                self.frames_shift(i as usize, twin, stack)
+            });
         }
         if self.table.codec().is_some() {
             return self.pieces_shift::<Vec<Frame<'_>>>(index, twin, stack);

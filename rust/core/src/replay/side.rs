@@ -23,7 +23,7 @@ impl SideStore {
     #[must_use]
     pub fn new(stride: usize, storage: Storage) -> Self {
         let shift = (CHUNK / stride).max(16).ilog2();
-        let slabs = Slabs::new(stride << shift, false, storage);
+        let slabs = Slabs::new(stride << shift, 0, storage);
         Self { stride, shift, slabs, chunks: Vec::new(), free: Vec::new(), next: 0 }
     }
 

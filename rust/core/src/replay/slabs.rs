@@ -31,16 +31,16 @@ impl Chunk {
 #[derive(Debug)]
 pub(crate) struct Slabs {
     bytes: usize,
-    huge: bool,
+    dense: usize,
     mapped: usize,
     storage: Storage,
 }
 
 impl Slabs {
-    /// Returns a source of chunks of `bytes` bytes. `huge` selects huge pages, which suit chunks that will mostly be
-    /// written.
-    pub fn new(bytes: usize, huge: bool, storage: Storage) -> Self {
-        Self { bytes, huge, mapped: 0, storage }
+    /// Returns a source of chunks of `bytes` bytes. The first `dense` of them are on huge pages, which suit chunks that will all
+    /// be written.
+    pub fn new(bytes: usize, dense: usize, storage: Storage) -> Self {
+        Self { bytes, dense, mapped: 0, storage }
     }
 
     /// Returns the bytes of a chunk.
@@ -66,7 +66,10 @@ impl Slabs {
     pub fn map(&mut self) -> Result<impl DoubleEndedIterator<Item = Chunk> + use<>> {
         let least = if self.is_on_disk() { 1 } else { AHEAD };
         let count = (self.mapped / 2).min(LARGEST / self.bytes).max(least);
-        let map = if self.huge { Region::zeroed } else { Region::sparse };
+        let (count, map): (_, fn(usize, &Storage) -> _) = match self.dense.saturating_sub(self.mapped) {
+            0 => (count, Region::sparse),
+            left => (count.min(left), Region::zeroed),
+        };
         let slab = map(self.bytes * count, &self.storage)?;
         self.mapped += count;
         let bytes = self.bytes;
@@ -82,7 +85,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "miri has no files to map")]
     fn chunks_on_disk_are_mapped_few_times_and_not_far_ahead() {
         let folder = std::env::temp_dir().join(format!("rlfast-slabs-{}", std::process::id()));
-        let mut slabs = Slabs::new(64 << 10, false, Storage::file(&folder).unwrap());
+        let mut slabs = Slabs::new(64 << 10, 0, Storage::file(&folder).unwrap());
         let (mut maps, mut used) = (0, 0);
         while used < 3000 {
             used += slabs.map().unwrap().count();
@@ -95,8 +98,15 @@ mod tests {
     }
 
     #[test]
+    fn huge_pages_hold_only_chunks_that_will_be_written() {
+        let mut slabs = Slabs::new(8, 20, Storage::Ram);
+        let counts = [(); 3].map(|()| slabs.map().unwrap().count());
+        assert_eq!(counts, [AHEAD, 20 - AHEAD, AHEAD]);
+    }
+
+    #[test]
     fn chunks_do_not_overlap() {
-        let mut slabs = Slabs::new(8, false, Storage::Ram);
+        let mut slabs = Slabs::new(8, 20, Storage::Ram);
         let chunks: Vec<Chunk> = slabs.map().unwrap().chain(slabs.map().unwrap()).collect();
         for (k, chunk) in chunks.iter().enumerate() {
             // SAFETY: a chunk has eight bytes.
