@@ -23,6 +23,7 @@ TITLES = {
     "ale-py atari": "ale-py's AtariVectorEnv",
     "sb3 atari": "Stable-Baselines3",
     "opencv": "OpenCV",
+    "rlfast Net": "rlfast's own Net",
     "rlfast lz4": "rlfast, LZ4",
     "rlfast zstd": "rlfast, Zstandard",
     "rlfast shards": "shards in this process",

@@ -18,6 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).absolute().parent.parent  # `bench` can be imported from here; it may be a link, so not resolved
 RLFAST = "rlfast"
+RLFAST_NET = "rlfast Net"
 RLFAST_ENVS = "rlfast envs"
 RLFAST_WORKERS = "rlfast workers"
 RLFAST_AUTO = "rlfast auto"
@@ -47,6 +48,7 @@ class Library:
 
 LIBRARIES = {
     RLFAST: Library(RLFAST),
+    RLFAST_NET: Library(RLFAST, variant="Net"),
     "rlfast lz4": Library(RLFAST, variant="lz4"),
     "rlfast zstd": Library(RLFAST, variant="zstd"),
     "tianshou1": Library("tianshou", "tianshou1", "tianshou", "1."),

@@ -1,7 +1,7 @@
 """The time of a vector step of a collector: a policy acts, environments step and a buffer stores."""
 
 from bench.harness import Bar, Case
-from bench.libraries import RLFAST
+from bench.libraries import RLFAST, RLFAST_NET
 
 PEERS = (RLFAST, "tianshou1", "sb3", "plain")
 CART_POLE = {"task": "cartpole", "envs": 16, "size": 32_000}
@@ -20,8 +20,8 @@ CASES = [
     Case("collect CartPole x16, MLP, native environments", "collect", "policy", CART_POLE, PEERS, bars(100, 15, 7),
          own_operation="policy, native"),
     *(
-        Case(f"collect CartPole x16, your own {kind}, native environments", "collect", "policy", CART_POLE, PEERS,
-             bars(80, 12, 5), own_operation=f"{kind}, native")
+        Case(f"collect CartPole x16, your own {kind}, native environments", "collect", "policy", CART_POLE,
+             (*PEERS, RLFAST_NET), (*bars(80, 12, 5), Bar((RLFAST_NET,), 0.8)), own_operation=f"{kind}, native")
         for kind in ("MLP", "LayerNorm", "GELU", "residual")
     ),
     Case("collect CartPole x16, your own MLP, Python environments", "collect", "policy", CART_POLE, PEERS,
@@ -33,10 +33,10 @@ CASES = [
              {"form": form, "envs": envs, "size": 32_000}, (RLFAST, "plain"), bars(0, 0, 0.87))
         for form, counts in FORMS.items() for envs in counts
     ),
-    Case("collect CartPole x16, random, Python environments", "collect", "random", CART_POLE, PEERS),
+    Case("collect CartPole x16, random, Python environments", "collect", "random", CART_POLE, PEERS, bars(0, 1.3)),
     Case("collect CartPole x16, random, native environments", "collect", "random", CART_POLE, PEERS, bars(100),
          own_operation="random, native"),
-    Case("collect images x8, NatureCNN", "collect", "policy", IMAGES, PEERS, bars(1.4, 0, 1)),
+    Case("collect images x8, NatureCNN", "collect", "policy", IMAGES, PEERS, bars(1.4, 1.3, 1.3)),
     Case("collect images x8, random", "collect", "random", IMAGES, PEERS, bars(10, 5)),
     Case("100 episodes of CartPole, at most 100 steps, Python environments", "evaluate", "evaluate",
          {"envs": 100, "episodes": 100, "limit": 100}, (RLFAST, "tianshou1", "sb3")),

@@ -34,9 +34,6 @@ BARS = {  # for Tianshou 1.0 and SB3, eager and compiled; SB3 has neither REDQ n
     "td3_bc": ((1.5, 1.5), (2, 2)),  # for Tianshou 1.0 and d3rlpy
     "cql": ((1.5, 1.5), (2, 2)),
 }
-
-
-SCRIPTS = {"dqn": (2.4, 1.5), "ppo": (2.2, 2.2)}  # as BARS, for scripts as they are, with torch.optim.Adam
 WAYS = {"eager": ("train", 0), "compiled": ("train, compiled", 1)}  # rlfast's operation, and the index of its bar
 
 
@@ -57,12 +54,6 @@ def case(algorithm: str, way: str, envs: str) -> Case:
     )
 
 
-def script_case(algorithm: str) -> Case:
-    bars = tuple(Bar((peer,), times) for peer, times in zip(PEERS[1:], SCRIPTS[algorithm], strict=True))
-    name, params = f"{TITLES[algorithm]}, torch.optim.Adam, Python environments", {"algorithm": algorithm}
-    return Case(name, "training", "train", params, PEERS, bars, own_operation="train, script")
-
-
 def offline_case(algorithm: str, way: str) -> Case:
     own, which = WAYS[way]
     peers = ("tianshou1", "d3rlpy")
@@ -78,7 +69,6 @@ CASES = [
     for way in WAYS
     for envs in ENVIRONMENTS.get(algorithm, ("Python", "native"))
 ]
-CASES += [script_case(algorithm) for algorithm in SCRIPTS]
 CASES += [offline_case(algorithm, way) for algorithm in OFFLINE for way in WAYS]
 
 

@@ -336,12 +336,16 @@ def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
 def collect(task: str, envs: int, size: int) -> dict[str, Any]:
     from bench.peers.collecting import USERS, collecting, dummy
 
+    def native() -> Any:
+        return rlfast.make_vec("CartPole-v1", envs, backend="native", autoreset_mode="SAME_STEP")
+
+    if VARIANT == "Net":
+        return collecting("rlfast", native(), task, size)
     operations = collecting("rlfast", dummy("rlfast", task, envs), task, size)
     if task != "cartpole":
         return operations
     for kind in ("", *USERS):
-        native = rlfast.make_vec("CartPole-v1", envs, backend="native", autoreset_mode="SAME_STEP")
-        for name, operation in collecting("rlfast", native, task, size, kind).items():
+        for name, operation in collecting("rlfast", native(), task, size, kind).items():
             operations[f"{kind or name}, native" if name == "policy" else f"{name}, native"] = operation
     for kind in ("MLP", "torch"):
         operations[kind] = collecting("rlfast", dummy("rlfast", task, envs), task, size, kind)["policy"]
@@ -400,11 +404,24 @@ def training(algorithm: str) -> dict[str, Any]:
             script.TASKS[algorithm], script.ENVS[algorithm], backend="native", autoreset_mode="SAME_STEP"
         )
         operations[f"{name}, native"] = script.loop("rlfast", algorithm, policy, native)
-    if algorithm in ("dqn", "ppo"):
-        torch.manual_seed(0)
-        policy = getattr(script, algorithm)("rlfast", script.plain_adam)
-        operations["train, script"] = script.loop("rlfast", algorithm, policy, script.environments("rlfast", algorithm))
     return operations
+
+
+def script(algorithm: str) -> dict[str, Any]:
+    """Prepares training as :mod:`bench.peers.training` does it, with ``torch.optim.Adam``."""
+    import torch
+
+    from bench.peers import training as script
+
+    torch.manual_seed(0)
+    policy = getattr(script, algorithm)("rlfast", script.plain_adam)
+    return {"train": script.loop("rlfast", algorithm, policy, script.environments("rlfast", algorithm))}
+
+
+def first_steps(algorithm: str) -> dict[str, Any]:
+    from bench.peers.first_steps import in_new_processes
+
+    return in_new_processes("rlfast", algorithm)
 
 
 def read_d4rl(rows: int, following: bool, compressed: bool) -> dict[str, Any]:
