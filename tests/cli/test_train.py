@@ -52,14 +52,23 @@ def test_an_environment_without_a_version_is_the_newest(env, run_dir, capsys):
     ("given", "compiles"),
     [
         ({}, True),
-        ({"max_steps": 4_999}, False),
-        ({"max_steps": 5_000}, True),
+        ({"max_steps": 29_999}, False),  # after 25,000 without gradient steps
+        ({"max_steps": 30_000}, True),
+        ({"max_steps": 27_500, "updates_per_step": 2}, True),
         ({"max_steps": 100, "compile": True}, True),
         ({"compile": False}, False),
     ],
 )
 def test_short_runs_of_presets_do_not_compile(given, compiles):
     assert config_of(ALGORITHMS["td3"], {"env": "HalfCheetah-v5"} | given).compile == compiles
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "steps"),
+    [("ppo", "HalfCheetah-v5", 312_500), ("dqn", "LunarLander-v3", 49_875), ("cql", "Pendulum-v1", 10_000)],
+)
+def test_gradient_steps_of_presets(algorithm, env, steps):
+    assert ALGORITHMS[algorithm].preset(env).gradient_steps == steps
 
 
 @pytest.mark.parametrize("env", ["NoGame", "x/y/z", "a b", "CartPole-v0x", ""])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import RunConfig
 
 _COMPILES_FROM = 5_000
-"""Steps from which on presets compile: compiling takes as long as it saves in a few thousand updates."""
+"""Gradient steps from which on presets compile: compiling takes as long as it saves in a few thousand of them."""
 
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
        rlfast train ALGORITHM --seeds 0-4 [--jobs N] [--run-dir DIR] [any setting]
@@ -115,7 +115,7 @@ def config_of(algorithm: Algorithm, given: dict[str, Any]) -> RunConfig:
     given = given if file is None else read_config_file(file, algorithm) | given
     env = _with_version(given.get("env", algorithm.config().env))
     config = replace(algorithm.preset(env), **given | {"env": env})
-    if config.max_steps < _COMPILES_FROM and getattr(config, "compile", False):
+    if config.gradient_steps < _COMPILES_FROM and getattr(config, "compile", False):
         config = replace(config, **{"compile": False} | given | {"env": env})
     find_here(config.env, config.wrappers)
     return config

@@ -347,6 +347,11 @@ class RunConfig:
         return self.max_steps
 
     @property
+    def gradient_steps(self) -> float:
+        """About how many gradient steps the whole run makes."""
+        return self.max_steps
+
+    @property
     def policy_arguments(self) -> dict[str, Any]:
         """The arguments of the policy's constructor that are settings."""
         return {one.name: getattr(self, one.name) for one in self.policy_settings}
@@ -442,6 +447,11 @@ class OnPolicyConfig(RunConfig):
     repeat: PositiveInt = 10
     """Number of passes over a roll-out."""
 
+    @property
+    def gradient_steps(self) -> float:
+        """One for each minibatch of each pass."""
+        return self.max_steps * self.repeat / self.batch_size
+
 
 @settings()
 class PolicyGradientConfig(OnPolicyConfig, StateDependentConfig):
@@ -511,6 +521,11 @@ class OffPolicyConfig(RunConfig):
     """Whether the actions of these steps are random, and not those of the untrained policy."""
     updates_per_step: PositiveFloat = 1.0
     """Number of gradient steps for each environment step; fractions add up."""
+
+    @property
+    def gradient_steps(self) -> float:
+        """``updates_per_step`` after the first steps."""
+        return (self.max_steps - self.start_steps) * self.updates_per_step
 
     def __post_init__(self) -> None:
         super().__post_init__()
