@@ -487,6 +487,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.FrameRing.push": lambda: {"frames": np.zeros((2, 5), np.uint8)},
     "rlfast._core.FrameRing.restore": lambda: {"stacks": np.zeros((2, 4, 5), np.uint8)},
     "rlfast._core.FrameRing.stacks": dict,
+    "rlfast._core.nested_batch": lambda: {"value": {"a": {"b": 1}}, "batch": data.Batch},
     "rlfast._core.with_stacks": lambda: {
         "whole": _core.FrameRing(**_ring_parts()).stacks(),
         "ids": [0],
