@@ -419,9 +419,7 @@ def script(algorithm: str) -> dict[str, Any]:
 
 
 def first_steps(algorithm: str) -> dict[str, Any]:
-    from bench.peers.first_steps import in_new_processes
-
-    return in_new_processes("rlfast", algorithm)
+    return workload.first_steps("rlfast", algorithm)
 
 
 def read_d4rl(rows: int, following: bool, compressed: bool) -> dict[str, Any]:

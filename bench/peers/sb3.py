@@ -380,14 +380,11 @@ ZOO_ENVS = {"dqn": 1, "ppo": 8, "sac": 1, "td3": 1}
 TEST_INTERVAL = {"dqn": 2000, "ppo": 8192, "sac": 2000, "td3": 2000}  # environment steps, as in rlfast's presets
 
 
-def script(algorithm: str) -> dict[str, Any]:
-    return training(algorithm)
+script = training
 
 
 def first_steps(algorithm: str) -> dict[str, Any]:
-    from bench.peers.first_steps import in_new_processes
-
-    return in_new_processes("sb3", algorithm)
+    return workload.first_steps("sb3", algorithm)
 
 
 def threshold(algorithm: str) -> dict[str, Any]:

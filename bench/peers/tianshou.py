@@ -273,14 +273,11 @@ def offline(algorithm: str) -> dict[str, Any]:
     return {"train": script.offline_loop("tianshou", policy)}
 
 
-def script(algorithm: str) -> dict[str, Any]:
-    return training(algorithm)
+script = training
 
 
 def first_steps(algorithm: str) -> dict[str, Any]:
-    from bench.peers.first_steps import in_new_processes
-
-    return in_new_processes("tianshou", algorithm)
+    return workload.first_steps("tianshou", algorithm)
 
 
 def threshold(algorithm: str) -> dict[str, Any]:

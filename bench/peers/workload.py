@@ -168,14 +168,25 @@ def sampling(sample: Callable[[int], object], batch_sizes: list[int]) -> dict[st
     return {str(size): operation(size) for size in batch_sizes}
 
 
+def in_new_processes(*arguments: str) -> Callable[[int], float]:
+    """Returns an operation that runs new interpreters with these arguments, and adds up the seconds that they print."""
+
+    def run(count: int) -> float:
+        command = [sys.executable, *arguments]
+        return sum(float(subprocess.check_output(command, text=True).split()[-1]) for _ in range(count))
+
+    return run
+
+
 def importing(module: str) -> Callable[[int], float]:
     """Returns an operation that times ``import module`` inside new interpreters, without their start."""
     program = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
+    return in_new_processes("-c", program)
 
-    def run(count: int) -> float:
-        return sum(float(subprocess.check_output([sys.executable, "-c", program], text=True)) for _ in range(count))
 
-    return run
+def first_steps(driver: str, algorithm: str) -> dict[str, Callable[[int], float]]:
+    """Returns the operation of :mod:`bench.peers.first_steps`."""
+    return {"train": in_new_processes("-m", "bench.peers.first_steps", driver, algorithm)}
 
 
 def d4rl_file(rows: int, following: bool, compressed: bool) -> Any:
