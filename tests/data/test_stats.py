@@ -84,16 +84,8 @@ def test_returns_of_several_agents_grow_as_well():
 
 
 def test_an_epoch_unpacks_as_the_reference_says():
-    info = InfoStats(
-        gradient_step=1,
-        best_reward=0.0,
-        best_reward_std=0.0,
-        train_step=1,
-        train_episode=0,
-        test_step=0,
-        test_episode=0,
-        timing=TimingStats(),
-    )
+    counts = dict.fromkeys(["gradient_step", "train_step", "train_episode", "test_step", "test_episode"], 0)
+    info = InfoStats(best_reward=0.0, best_reward_std=0.0, timing=TimingStats(), **counts)
     stats = EpochStats(
         epoch=3, train_collect_stat=CollectStatsBase(), test_collect_stat=None, training_stat=None, info_stat=info
     )

@@ -53,18 +53,8 @@ def test_saving_memory_loses_no_final_frame():
     assert sliding(ours)
 
 
-LOOP = """        advantages = torch.zeros_like(rewards)
-        lastgaelam = 0
-        for t in reversed(range(NUM_STEPS)):
-            if t == NUM_STEPS - 1:
-                nextnonterminal = 1.0 - next_done
-                nextvalues = next_value
-            else:
-                nextnonterminal = 1.0 - dones[t + 1]
-                nextvalues = values[t + 1]
-            delta = rewards[t] + GAMMA * nextvalues * nextnonterminal - values[t]
-            advantages[t] = lastgaelam = delta + GAMMA * GAE_LAMBDA * nextnonterminal * lastgaelam
-"""
+PPO = (Path(__file__).parent / "ppo.py").read_text()
+LOOP = PPO[PPO.index("        advantages = ") : PPO.index("        returns = ")]
 CALL = """        next_values = torch.cat((values[1:], next_value))
         ended = torch.cat((dones[1:], next_done[None])).bool()
         from rlfast.functional import gae

@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Box
 from torch import nn
 
-from continuous import LOG_PROB, GivenNormal, Lines, Seen, weights
+from continuous import LOG_PROB, GivenNormal, Lines, Seen, step_by_hand, weights
 from rlfast.data import Batch
 from rlfast.policy import CrossQPolicy
 from rlfast.policy.modelfree.crossq import CrossQTrainingStats
@@ -41,12 +41,7 @@ def by_hand(**options):
 
 
 def step(policy, weight=None):
-    act = np.array([[0.5], [-0.5]], np.float32)
-    batch = Batch(obs=np.zeros((2, 1)), act=act, obs_next=np.ones((2, 1)), info={})
-    batch.reward_sum, batch.discount = np.array([1.0, 2.0]), np.array([0.5, 0.0])
-    if weight is not None:
-        batch.weight = np.array(weight)
-    return policy.learn(batch), batch
+    return step_by_hand(policy, [1.0, 2.0], weight)
 
 
 def test_losses_and_steps_by_hand():

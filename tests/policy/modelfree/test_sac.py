@@ -9,6 +9,7 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from algorithms import make_policy
+from continuous import GivenNormal, Line
 from rlfast.data import Batch
 from rlfast.exploration import GaussianNoise
 from rlfast.policy import AutoAlpha, FixedAlpha, SACPolicy
@@ -267,35 +268,13 @@ class TestForward:
         assert policy.exploration_noise(act, self.BATCH) is act
 
 
-class Line(nn.Module):
-    """A critic: ``slope * act + offset``."""
-
-    def __init__(self, slope, offset):
-        super().__init__()
-        self.slope, self.offset = nn.Parameter(torch.tensor(slope)), nn.Parameter(torch.tensor(offset))
-
-    def forward(self, obs, act):
-        return self.slope * torch.as_tensor(act).reshape(-1, 1) + self.offset
-
-
-class Given(nn.Module):
-    """An actor: the same mean and deviation everywhere."""
-
-    def __init__(self, mean, std):
-        super().__init__()
-        self.mean, self.std = nn.Parameter(torch.tensor(mean)), nn.Parameter(torch.tensor(std))
-
-    def forward(self, obs, state=None, info=None):
-        return (self.mean.expand(len(obs), 1), self.std.expand(len(obs), 1)), state
-
-
 def sgd(parameters):
     return torch.optim.SGD(parameters, lr=1.0)
 
 
 def by_hand(**options):
     """Give a policy of one action at 0, deviation 1, and critics ``2 a + 1`` and ``-a + 2``."""
-    nets = {"actor": Given(0.0, 1.0), "critic": Line(2.0, 1.0), "critic2": Line(-1.0, 2.0)}
+    nets = {"actor": GivenNormal(0.0, 1.0), "critic": Line(2.0, 1.0), "critic2": Line(-1.0, 2.0)}
     optims = {"actor_optim": sgd, "critic_optim": sgd, "critic2_optim": sgd}
     return make_sac(**nets, **optims, action_space=Box(-1, 1, (1,)), **{"alpha": 0.5, "tau": 0.25} | options)
 

@@ -7,7 +7,7 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from algorithms import make_policy
-from continuous import LOG_PROB, GivenNormal, Seen, transitions, weights
+from continuous import LOG_PROB, GivenNormal, Seen, step_by_hand, transitions, weights
 from rlfast.data import Batch, NStep, ReplayBuffer
 from rlfast.policy import XQCPolicy
 from rlfast.policy.components.return_scale import ReturnScale
@@ -40,12 +40,7 @@ def by_hand(**options):
 
 
 def step(policy, weight=None):
-    act = np.array([[0.5], [-0.5]], np.float32)
-    batch = Batch(obs=np.zeros((2, 1)), act=act, obs_next=np.ones((2, 1)), info={})
-    batch.reward_sum, batch.discount = np.array([0.25, 2.0]), np.array([0.5, 0.0])
-    if weight is not None:
-        batch.weight = np.array(weight)
-    return policy.learn(batch), batch
+    return step_by_hand(policy, [0.25, 2.0], weight)
 
 
 def softmax(last):

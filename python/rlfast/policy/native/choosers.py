@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast._core import SchemaMismatch
+from rlfast._core import Network, SchemaMismatch
 from rlfast.data.batch.batch import wrap_nested
 from rlfast.data.forms import Form
 from rlfast.functional.distributions import Categorical
@@ -77,27 +77,35 @@ class Chooser:
     """How many outputs of the network choices need; None for all."""
 
     def __init__(self, policy: Any, form: Form) -> None:
-        self._module: nn.Module = policy.acting_network
+        network: nn.Module = policy.acting_network
         self.form = form
         """The form of one observation."""
         self._ahead: list[torch.Tensor] = []
-        if ModuleVersion([*self._module.modules()], [], policy).has_hooks:
+        if ModuleVersion([*network.modules()], [], policy).has_hooks:
             raise NotNativeError("the policy or a network has hooks")
         if torch.is_autocast_enabled("cpu"):
             raise NotNativeError("autocast is on")
-        lowered = lowered_network(self._module, form, self._outputs)
+        lowered = lowered_network(network, form, self._outputs)
+        self._module, self._host = lowered.module, lowered.host
         self.state_form = lowered.state_form
         """The form of the network's hidden state; None if it has none."""
         numbers, state = self._numbers(lowered), lowered.state_slot()
         if state is not None:
             numbers = [*numbers[:-1], lowered.last(numbers[-1])]
-        self.network, slots = lowered.network(numbers if state is None else [*numbers, state])
+        self._network, slots = lowered.network(numbers if state is None else [*numbers, state])
         self._slots = slots[: len(numbers)]
         self._state = None if state is None else slots[-1]
         self._inputs, self._nodes = lowered.inputs, lowered.nodes
         tensors = [*lowered.tensors, *self._own_tensors(policy)]
         self.basis = Basis(policy, form, ModuleVersion(lowered.modules, tensors, policy, attributes=True))
         """What the choice rests on; weights may differ."""
+
+    @property
+    def network(self) -> Network:
+        """The engine's network, with the weights of now."""
+        if self._host is not None:
+            self._host.refresh()
+        return self._network
 
     def _numbers(self, lowered: Lowered) -> list[int]:
         """Return the slots that actions are chosen from, of which the greatest has a number for each action."""
@@ -161,7 +169,7 @@ class Chooser:
         :return: the action in the policy's form; None where the policy itself must choose it.
         """
         try:
-            if self.state_form is not None:
+            if self.state_form is not None or self.is_random:
                 chosen = self.choose(self.form.row_of(obs))
                 return None if chosen is None else int(chosen[0])
             return self.network.choose_one(self.form.flat(obs, batched=False))
@@ -182,10 +190,12 @@ class Chooser:
 
         :raises NotNativeError: they come in another way than from the outputs of the network alone.
         """
+        if self._host is not None:
+            self._host.refresh()
         return Described(self._inputs, self._nodes, self._decision(), self.is_random, self._state)
 
     def _decision(self) -> Discrete | Continuous:
-        return Discrete(self._slots[-1], (self.network.outputs,), logits=False)
+        return Discrete(self._slots[-1], (self._network.outputs,), logits=False)
 
     # -- random choices ------------------------------------------------------------------------------------------------
 
@@ -308,17 +318,11 @@ class ClockChooser(Chooser):
             actions: NDArray[np.int64] = (kind(logits).probs / clocks).argmax(-1).numpy()
         return actions, after
 
-    def choose_one(self, obs: object) -> Any:
-        if not self.is_random:
-            return super().choose_one(obs)
-        actions = self.choose(self.form.row_of(obs))
-        return None if actions is None else int(actions[0])
-
     def _decision(self) -> Discrete:
-        return Discrete(self._slots[-1], (self.network.outputs,), logits=True)
+        return Discrete(self._slots[-1], (self._network.outputs,), logits=True)
 
     def _draw(self, rows: int) -> torch.Tensor:
-        return torch.empty(rows, self.network.outputs).exponential_(generator=self._stream)
+        return torch.empty(rows, self._network.outputs).exponential_(generator=self._stream)
 
 
 DRAWING_FACTS = ("deterministic_eval", "training", "_torch_rng")

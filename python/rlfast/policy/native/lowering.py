@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from rlfast._core import Network
 from rlfast.data.batch.batch import Batch
 from rlfast.data.forms import Form
+from rlfast.policy.native.host import HostCopy, is_elsewhere
 from rlfast.policy.native.operations import OPERATIONS
 from rlfast.policy.native.tracing import Example, called, trace
 from rlfast.policy.native.values import Node, Program
@@ -66,22 +67,19 @@ class Lowered:
     """
 
     def __init__(self, module: nn.Module, shape: tuple[int, ...] | Form, outputs: int | None = None) -> None:
-        self._module = module
         self.modules = [*module.modules()]
-        self._owners = {
-            id(tensor): (owner, name)
-            for owner in self.modules
-            for name, tensor in itertools.chain(
-                owner.named_parameters(recurse=False), owner.named_buffers(recurse=False)
-            )
-        }
         if any(is_compiled(part) for part in self.modules):
             raise NotNativeError("it contains a result of torch.compile")
-        for owner, name in self._owners.values():
-            tensor = getattr(owner, name)
-            if tensor.is_floating_point() and (tensor.dtype != torch.float32 or tensor.device.type != "cpu"):
-                where = f"{tensor.dtype} on {tensor.device}, not float32 on cpu"
-                raise NotNativeError(f"a {name} of {type(owner).__name__} is {where}")
+        self.host = HostCopy(module) if is_elsewhere(module) else None
+        """The copy whose weights are read, of a network on another device."""
+        self.module = module if self.host is None else self.host.network
+        """The network on the CPU."""
+        self._modules = [*self.module.modules()]
+        self._owners = {
+            id(tensor): (owner, name)
+            for owner, part in zip(self.modules, self._modules, strict=True)
+            for name, tensor in itertools.chain(part.named_parameters(recurse=False), part.named_buffers(recurse=False))
+        }
         draws = torch.Generator().manual_seed(0)
         form = Form.given(shape)
         if not form.size:
@@ -90,15 +88,15 @@ class Lowered:
         self.state_form: Form | None = None
         """The form of the hidden state, whose numbers follow those of the observation; None if there is none."""
         (given, *_), self._states = self._examples, []
-        with undone(self.modules):
-            inputs, traced = given.tensors, trace(module, given.obs, None, OPERATIONS)
+        with undone(self._modules):
+            inputs, traced = given.tensors, trace(self.module, given.obs, None, OPERATIONS)
         if traced.state is not None:
             self.state_form = _form_of_state(traced.state, ROWS)
             self._states = [Example.of(self.state_form, rows, draws) for rows in (ROWS, 1, 2)]
             inputs = [*inputs, *self._states[0].tensors]
-            with undone(self.modules):
-                traced = trace(module, given.obs, self._states[0].obs, OPERATIONS)
-        self._program = Program(inputs, tensors_of(self.modules))
+            with undone(self._modules):
+                traced = trace(self.module, given.obs, self._states[0].obs, OPERATIONS)
+        self._program = Program(inputs, tensors_of(self._modules))
         for call in traced.calls:
             try:
                 OPERATIONS[call.name](self._program, call)
@@ -187,8 +185,8 @@ class Lowered:
             cases.append((cases[-1][0], given.arrays, None))
         for numbers, obs, before in cases:
             try:
-                with undone(self.modules):
-                    output, after = called(self._module, obs, before)
+                with undone(self._modules):
+                    output, after = called(self.module, obs, before)
             except (TypeError, AttributeError):
                 if any(obs is given.arrays for given in self._examples):  # it takes tensors alone
                     continue
@@ -199,7 +197,7 @@ class Lowered:
                 wanted_BN = wanted.reshape(len(found), -1).numpy()
                 if not (abs(found - wanted_BN) <= TOLERANCE * abs(wanted_BN).max(initial=1.0)).all():
                     raise NotNativeError(
-                        f"{type(self._module).__name__} computes other numbers than the operations that it calls: "
+                        f"{type(self.module).__name__} computes other numbers than the operations that it calls: "
                         "its forward depends on the batch size, on what it did before, or on whether it gets arrays"
                     )
 
