@@ -36,12 +36,11 @@ from rlfast.env.backends.info import Info
 from rlfast.env.spaces.random_actions import RandomActions
 from rlfast.utils import tree
 from rlfast.utils.arguments.checks import ArgumentError, check_function, check_instance, check_number
-from rlfast.utils.runtime.native import NotNativeError
+from rlfast.utils.runtime.native import NotNativeError, tried
 from rlfast.utils.torch_utils import Acting
 from rlfast.utils.warning import warn_user
 
 Ids = NDArray[np.int64]
-T = TypeVar("T")
 TCollectStats = TypeVar("TCollectStats", bound=CollectStats)
 _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 
@@ -399,7 +398,7 @@ class Collector:
             raise TypeError(f"random actions need a policy with map_action_inverse, got {self.policy!r:.200}")
         start, gradients, episodes = time.perf_counter(), torch.is_grad_enabled(), self._episodes
         self._choose_listeners()
-        chooser, why = (None, "") if random else _tried(self._native_chooser, no_grad=no_grad)
+        chooser, why = (None, "") if random else tried(self._native_chooser, no_grad=no_grad)
         if why and self._native_acting is True:
             raise ArgumentError(f'native_acting is True, but {why}: give "auto" or False')
         native = None if reset_kwargs or render else self._native_steps(limit, chooser, random=random)
@@ -561,7 +560,7 @@ class Collector:
 
     def _native_steps(self, limit: Limit, chooser: object, *, random: bool) -> NativeSteps | None:
         """Return what takes many vector steps at once, in Rust; None where each is taken in Python."""
-        return None if limit.whole_steps is None else _tried(self._whole_steps, chooser, random=random)[0]
+        return None if limit.whole_steps is None else tried(self._whole_steps, chooser, random=random)[0]
 
     def _whole_steps(self, chooser: object, *, random: bool = False) -> NativeSteps:
         """Return what takes many vector steps at once.
@@ -587,11 +586,11 @@ class Collector:
 
     def __repr__(self) -> str:
         self._choose_listeners()
-        chooser, why = _tried(self._native_chooser)
+        chooser, why = tried(self._native_chooser)
         if chooser is None:
             how = f"acting by torch: {why}"
         else:
-            native, why = _tried(self._whole_steps, chooser)
+            native, why = tried(self._whole_steps, chooser)
             how = "collecting in Rust" if native else f"acting in Rust, one vector step at a time: {why}"
         return f"{type(self).__name__}({type(self.policy).__name__}, {self.env_num} environments, {how})"
 
@@ -792,14 +791,6 @@ class Collector:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _tried(make: Callable[..., T], *arguments: Any, **options: Any) -> tuple[T | None, str]:
-    """Return what a function makes; or None, and why Rust does not do it."""
-    try:
-        return make(*arguments, **options), ""
-    except NotNativeError as error:
-        return None, str(error)
 
 
 BaseCollector = Collector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from rlfast.env.backends.base import Rows
 from rlfast.env.backends.rows import ordered
 from rlfast.env.spaces.actions import check_shape
 from rlfast.utils import tree
+from rlfast.utils.runtime.native import tried
 from rlfast.utils.torch_utils import Acting
 
 Ids = NDArray[np.int64]
@@ -124,13 +125,14 @@ class PythonSteps:
             episodes.forget(ids_R)  # the policy does not see these observations
             return {"obs": observed, "act": wrap_nested(act_RA)}
         act_RA, stored = (None, {}) if self.chooser is None else self._choose_natively(obs_RO, where)
-        if act_RA is None or self.noise:
+        noise = self.noise and (act_RA is None or any(tried(cast(Any, self.policy).native_exploration)))
+        if act_RA is None or noise:
             seen = tree.writable(obs_RO)  # networks and users may write to it
             known = {"obs": wrap_nested(seen), "info": episodes.infos(ids_R)}
             batch = policy_input(known, ids_R, episodes.before)
             if act_RA is None:
                 act_RA, stored = self._ask_policy(batch, obs_RO, ids_R, where)
-            if self.noise:
+            if noise:
                 act_RA = self.policy.exploration_noise(act_RA, batch)
         fields = {"obs": wrap_nested(obs_RO), "act": act_RA}
         return {**fields, "policy": wrap_nested(stored)} if stored else fields

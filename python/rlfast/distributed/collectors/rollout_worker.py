@@ -108,6 +108,10 @@ class JointPolicy:
         """
         raise NotNativeError("a joint policy draws for all environments")
 
+    def native_exploration(self) -> Any:
+        """Returns what noise there is; see :meth:`rlfast.policy.BasePolicy.native_exploration`."""
+        return self._policy.native_exploration()
+
     def exploration_noise(self, act: NDArray[Any], batch: Batch) -> Any:
         """Adds noise to actions; see :meth:`rlfast.policy.ActingPolicy.exploration_noise`."""
         given, own = self.joint(len(batch))
