@@ -375,12 +375,7 @@ class BaseVectorEnv(AsyncCalls):
             if id is not None:
                 raise TypeError(f"in Gymnasium's protocol step() takes no id ({id}): use send() and recv()")
             return self._step_result(self._step_rows(action))
-        if self.is_async:
-            if action is not None:
-                self.send(action, id)
-            rows = self.recv()
-        else:
-            rows = self._step_rows(action, id)
+        rows = self._rows_after(action, id)
         numbers = rows.env_id.tolist()
         infos: list[dict[str, Any]] = (
             [{**info, "env_id": i} for i, info in zip(numbers, rows.info.dicts(), strict=True)]
@@ -388,6 +383,14 @@ class BaseVectorEnv(AsyncCalls):
             else [{"env_id": i} for i in numbers]
         )
         return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, tree.object_array(infos)
+
+    def _rows_after(self, action: object, id: Ids | None) -> Rows:
+        """Step environments; of asynchronous ones, return those that answer first."""
+        if not self.is_async:
+            return self._step_rows(action, id)
+        if action is not None:
+            self.send(action, id)
+        return self.recv()
 
     def _step_rows(self, action: object, id: Ids | None = None) -> Rows:
         """Steps the environments ``id``, waits for all of them, and returns their rows in the order of ``id``.

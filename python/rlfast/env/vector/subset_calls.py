@@ -40,11 +40,6 @@ class SubsetVectorEnv(BaseVectorEnv):
         """
         if id is None or self.autoreset_mode is None:
             return super().step(action, id)
-        if self.is_async:
-            if action is not None:
-                self.send(action, id)
-            rows = self.recv()
-        else:
-            rows = self._step_rows(action, id)
+        rows = self._rows_after(action, id)
         obs, rew, terminated, truncated, infos = self._step_result(rows, whole=False)
         return obs, rew, terminated, truncated, {**infos, "env_id": rows.env_id}
