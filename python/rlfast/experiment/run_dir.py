@@ -197,7 +197,7 @@ def _locks(descriptor: int, kind: int) -> bool:
 
 
 def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Sequence[str] = ()) -> None:
-    """Writes ``config.json``, with all settings, the versions of libraries and the processor.
+    """Writes ``config.json``, with all settings, the versions of libraries, and the processor and the GPU.
 
     :param run_dir: the folder of the run.
     :param config: the settings.
@@ -210,7 +210,8 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Seque
 
     from rlfast.env.specs import simulator_of
 
-    simulator = simulator_of(config.env)
+    simulator, device = simulator_of(config.env), torch.device(config.device)
+    is_gpu = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
     modules = [torch, np, gym, *([sys.modules[simulator[0]]] if simulator and simulator[0] in sys.modules else [])]
     libraries = {module.__name__: module.__version__ for module in modules}
     content = {
@@ -219,7 +220,7 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Seque
         **({"beyond": list(beyond)} if beyond else {}),
         "versions": {"python": sys.version.split()[0], "rlfast": __version__, **libraries},
         "platform": platform.platform(),
-        "processor": processor(),
+        "processor": processor() + (f", {torch.cuda.get_device_name(device)}" if is_gpu else ""),
     }
     replace_file(run_dir / "config.json", (json.dumps(content, indent=2) + "\n").encode())
 
