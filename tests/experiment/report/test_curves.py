@@ -32,6 +32,11 @@ def test_a_folder_is_read(tiny, tmp_path):
     assert read_run(tmp_path / "run").ended
 
 
+@pytest.mark.parametrize(("steps", "ended"), [(199, False), (200, True)])
+def test_a_run_whose_last_test_is_at_its_end_has_ended(steps, ended, tiny, tmp_path):
+    assert read_run(make_run(tmp_path / "run", tiny(max_steps=200), [(0, 1.0), (steps, 2.0)])).ended is ended
+
+
 def test_wall_clock_is_that_of_the_last_entry(tiny, tmp_path):
     folder = make_run(tmp_path / "run", tiny(), [(0, 1.0), (100, 2.0)])
     lines = (folder / "metrics.csv").read_text().splitlines()
@@ -44,7 +49,8 @@ def test_wall_clock_is_that_of_the_last_entry(tiny, tmp_path):
 
 def test_steps_of_offline_runs_are_gradient_steps(tmp_path):
     config = ALGORITHMS["iql"].config(data="x", batch_size=64)
-    assert read_run(make_run(tmp_path / "run", config, [(0, 1.0), (640, 2.0)], "iql")).steps == (0, 10)
+    run = read_run(make_run(tmp_path / "run", config, [(0, 1.0), (640, 2.0)], "iql"))
+    assert (run.steps, run.ended) == ((0, 10), False)
 
 
 def test_files_keep_what_folders_have(tiny, tmp_path):

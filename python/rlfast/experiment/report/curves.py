@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("step", "mean", "std", "episodes")
 _NOT_KEPT: Final = ("run_dir", "progress")
 """Settings that are not in files of curves: they say nothing about the result."""
-_NO_CONFIGURATION: Final = ("seed", "env_seeds", *_NOT_KEPT, "save_buffer", "require_stop_return")
+_NO_CONFIGURATION: Final = ("seed", "env_seeds", *_NOT_KEPT, "save_buffer", "require_stop_return", "device")
 """Settings in which the runs of one curve may differ: what they learn from is drawn from the same distribution."""
 
 
@@ -129,6 +129,7 @@ def _read_folder(run_dir: Path) -> RunCurve:
     versions, processor = read_versions(run_dir)
     tests = read_curves(run_dir / "metrics.csv", "test", "mean", "std")
     rows = config.batch_size if isinstance(config, OfflineConfig) else 1  # logs of such runs count rows
+    steps = tuple(int(step) // rows for step in tests["step"])
     return RunCurve(
         source=run_dir,
         config=config,
@@ -136,8 +137,8 @@ def _read_folder(run_dir: Path) -> RunCurve:
         versions=versions,
         processor=processor,
         seconds=max((float(row["time"]) for row in CSVLogger(run_dir / "metrics.csv").rows()), default=0.0),
-        ended=has_ended(run_dir, config),
-        steps=tuple(int(step) // rows for step in tests["step"]),
+        ended=has_ended(run_dir, config) or max(steps, default=0) >= config.steps,
+        steps=steps,
         mean=tuple(tests["mean"]),
         std=tuple(tests["std"]),
     )
