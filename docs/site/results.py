@@ -44,7 +44,7 @@ def section(groups: Groups) -> str:
     of = of.replace("seeds ", "seed ") if of.removeprefix("seeds ").isdigit() else of
     meaning = f"Mean returns on MuJoCo's tasks over {of}: of last tests, and in brackets of each run's best test."
     picture = f"![Interquartile mean of tests on MuJoCo's tasks over environment steps, with 95 % intervals]({PICTURE})"
-    parts = [meaning, overview(groups), *arguments(groups), picture, "## MuJoCo, row by row"]
+    parts = [meaning, overview(groups), *arguments(groups), *unfinished(groups), picture, "## MuJoCo, row by row"]
     parts += [markdown_table(groups, labels), commands(groups)]
     return "\n\n".join(parts) + "\n\n## Thresholds\n\n"
 
@@ -71,6 +71,17 @@ def arguments(groups: Groups) -> list[str]:
         words = [f"{name}={value!r}" for name, value in key.values["env_kwargs"].items()]
         if words:
             sentences.append(f"{key.env} of {key.algorithm} is `gymnasium.make({key.env!r}, {', '.join(words)})`.")
+    return sentences
+
+
+def unfinished(groups: Groups) -> list[str]:
+    """A sentence for each row with runs that were stopped."""
+    sentences = []
+    for key, group in groups.items():
+        ends = {run.config.seed: run.steps[-1] for run in group if not run.ended}
+        if ends:
+            steps = ", ".join(f"{end:,}" for end in ends.values())
+            sentences.append(f"{key.algorithm} on {key.env}: seeds {spans([*ends])} stopped after {steps} steps.")
     return sentences
 
 
