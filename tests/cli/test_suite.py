@@ -107,7 +107,7 @@ def test_a_failed_run_stops_no_other_and_is_tried_again(tmp_path, monkeypatch, c
     ]
     assert json.loads((folder / "suite.json").read_text()) == {
         "name": "classic", "algorithms": ["ppo"], "tasks": ["Pendulum-v1"], "seeds": [0, 1], "max_steps": 40,
-    }  # fmt: skip
+    } | {"device": "cpu"}  # fmt: skip
     monkeypatch.setattr(pool, "_CHILD", "")
     assert suite("--resume", str(folder)) == 0
 
@@ -129,8 +129,9 @@ def test_runs_are_presets_seed_by_seed():
 def test_runs_have_one_thread(monkeypatch):
     several = replace(ALGORITHMS["ppo"].preset("Pendulum-v1"), threads=4)
     monkeypatch.setitem(ALGORITHMS["ppo"].presets, "Pendulum-v1", several)
-    (config,) = Suite(name="classic", algorithms=("ppo",), tasks=("Pendulum-v1",), seeds=(7,), max_steps=9).configs()
-    assert config == replace(several, threads=1, seed=7, max_steps=9, progress=False)
+    one = {"name": "classic", "algorithms": ("ppo",), "tasks": ("Pendulum-v1",), "seeds": (7,)}
+    (config,) = Suite(**one, max_steps=9, device="cuda").configs()
+    assert config == replace(several, threads=1, seed=7, max_steps=9, device="cuda", progress=False)
 
 
 def test_games_have_the_presets_of_all_games():
@@ -173,6 +174,7 @@ def test_pairs_that_cannot_be_run_are_named():
         (["classic", "--algos", "ppo", "--seeds", "0,0"], "names a seed twice"),
         (["classic", "--algos", "ppo", "--max-steps", "0"], "--max-steps must be at least 1"),
         (["classic", "--algos", "ppo", "--gamma", "0.9"], "unrecognized arguments: --gamma 0.9"),
+        (["classic", "--algos", "ppo", "--device", "cuda:9"], "--device cuda:9 cannot be used here"),
         (["--resume", "nowhere"], "nowhere is no folder of a suite: it has no suite.json"),
         (["--resume", "nowhere", "--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["classic", "--resume", "x", "--max-steps", "9"], "leave out NAME, --max-steps"),

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from rlfast.cli.runs.pool import PooledRun
 
-_USAGE = """rlfast suite NAME --algos ALGORITHM ... [--tasks TASK ...] [--seeds 0-4] [--jobs N] [--out DIR]
+_USAGE = """rlfast suite NAME --algos ALGORITHM ... [--tasks TASK ...] [--seeds 0-4] [options]
        rlfast suite --resume DIR [--jobs N]"""
 _LISTED = "suites:\n" + "\n".join(f"  {name:<12}{', '.join(tasks)}" for name, tasks in SUITES.items())
 _REFRESHED: Final = 10.0
@@ -52,25 +53,23 @@ def _parser() -> Parser:
     what = "Trains algorithms with their presets on the tasks of a suite, each run in a process with one thread."
     how: Any = argparse.RawDescriptionHelpFormatter
     parser = Parser("rlfast suite", what, usage=_USAGE, epilog=_LISTED, formatter_class=how)
-    left_out: dict[str, Any] = {"default": argparse.SUPPRESS}
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the suite", **left_out)
-    parser.add_argument("--algos", nargs="+", metavar="ALGORITHM", help="such as ppo sac td3", **left_out)
-    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="some tasks of the suite [all]", **left_out)
-    parser.add_argument("--seeds", metavar="0-4", help="seeds of each algorithm on each task [0-4]", **left_out)
-    parser.add_argument(
-        "--max-steps", type=whole_number, metavar="INT", help="steps of a run [its preset's]", **left_out
-    )
-    parser.add_argument(
-        "--jobs", type=whole_number, metavar="INT", help="runs at a time [as many as cores]", **left_out
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the suite [runs/NAME]", **left_out)
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="continue the suite in this folder", **left_out)
+    add = partial(parser.add_argument, default=argparse.SUPPRESS)
+    add("name", nargs="?", metavar="NAME", help="the suite")
+    add("--algos", nargs="+", metavar="ALGORITHM", help="such as ppo sac td3")
+    add("--tasks", nargs="+", metavar="TASK", help="some tasks of the suite [all]")
+    add("--seeds", metavar="0-4", help="seeds of each algorithm on each task [0-4]")
+    add("--max-steps", type=whole_number, metavar="INT", help="steps of a run [its preset's]")
+    add("--device", metavar="NAME", help="device of the networks [cpu]")
+    add("--jobs", type=whole_number, metavar="INT", help="runs at a time [as many as cores]")
+    add("--out", type=Path, metavar="DIR", help="folder of the suite [runs/NAME]")
+    add("--resume", type=Path, metavar="DIR", help="continue the suite in this folder")
     return parser
 
 
 def _begin(given: dict[str, Any], held: ExitStack) -> tuple[Suite, Path]:
     """Returns a new suite and its folder, which is made and locked."""
     from rlfast.cli.runs.seeds import parse_seeds
+    from rlfast.experiment.build import check_device
     from rlfast.experiment.run_dir import check_writable, only_process
 
     name = given.get("name")
@@ -84,7 +83,9 @@ def _begin(given: dict[str, Any], held: ExitStack) -> tuple[Suite, Path]:
         tasks=_words(given.get("tasks", SUITES[name])),
         seeds=tuple(parse_seeds(given.get("seeds", "0-4"))),
         max_steps=given.get("max_steps"),
+        device=given.get("device", "cpu"),
     )
+    check_device(suite.device)
     if (sentence := suite.missing_library()) is not None:
         raise ValueError(sentence)
     folder: Path = given.get("out", Path("runs", name))

@@ -54,6 +54,8 @@ class Suite:
     """The seeds of each algorithm on each task."""
     max_steps: int | None = None
     """Environment steps of each run. Default: those of its preset."""
+    device: str = "cpu"
+    """The device of the networks."""
 
     def __post_init__(self) -> None:
         if self.name not in SUITES:
@@ -62,6 +64,7 @@ class Suite:
         self._check("tasks", tuple[str, ...])
         self._check("seeds", tuple[NonNegativeInt, ...])
         self._check("max_steps", PositiveInt | None)
+        self._check("device", str)
         for algorithm in self.algorithms:
             if algorithm not in ALGORITHMS:
                 raise ValueError(f"{unknown('algorithm', algorithm, ALGORITHMS, listed=False)} (rlfast train --help)")
@@ -85,7 +88,7 @@ class Suite:
                 for name in self.algorithms:
                     if has_preset(name, task):
                         preset = ALGORITHMS[name].preset(task)
-                        yield replace(preset, seed=seed, threads=1, progress=False, **changes)
+                        yield replace(preset, seed=seed, device=self.device, threads=1, progress=False, **changes)
 
     def left_out(self) -> list[str]:
         """Returns a sentence for each algorithm and the tasks that it cannot learn or has no presets for."""
