@@ -72,7 +72,7 @@ MANY_ENVS: dict[str, Any] = {
     "log_std": -0.5,
     "adam_eps": 1e-8,
 }
-"""Those for 64 environments, with which robots learn more in less time."""
+"""Those for 64 environments, which learn more on HalfCheetah, Walker2d and Ant."""
 
 PRESETS: Presets = {
     "CartPole-v1": {
@@ -119,8 +119,8 @@ PRESETS: Presets = {
         "eval_interval": 16_384,
     },
     "InvertedPendulum-v5": {"stop_return": 950.0, "learning_rate": 1e-3, "log_std": -0.5},
-    **dict.fromkeys(presets.ROBOTS, MANY_ENVS),
-    "InvertedDoublePendulum-v5": CLEANRL,
+    **dict.fromkeys(presets.ROBOTS, CLEANRL),
+    **dict.fromkeys(("HalfCheetah-v5", "Walker2d-v5"), MANY_ENVS),
     # Without contact forces, as in Ant-v4: with them, it does not learn to walk.
     "Ant-v5": {**MANY_ENVS, "env_kwargs": {"include_cfrc_ext_in_observation": False}},
     "Catch-v0": {
