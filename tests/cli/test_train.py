@@ -65,7 +65,7 @@ def test_short_runs_of_presets_do_not_compile(given, compiles):
 
 @pytest.mark.parametrize(
     ("algorithm", "env", "steps"),
-    [("ppo", "HalfCheetah-v5", 312_500), ("dqn", "LunarLander-v3", 49_875), ("cql", "Pendulum-v1", 10_000)],
+    [("ppo", "HalfCheetah-v5", 156_250), ("dqn", "LunarLander-v3", 49_875), ("cql", "Pendulum-v1", 10_000)],
 )
 def test_gradient_steps_of_presets(algorithm, env, steps):
     assert ALGORITHMS[algorithm].preset(env).gradient_steps == steps
