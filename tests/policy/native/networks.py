@@ -507,7 +507,7 @@ TORCH = {
         (4,),
         "calls _weight_norm",
     ),
-    "float64": (lambda: User(Linear(4, 2)).double(), (4,), "same dtype, but got Float and Double"),
+    "float64": (lambda: User(Linear(4, 2)).double(), (4,), "its weights are torch.float64, not float32"),
     "meta": (lambda: User(Linear(4, 2)).to("meta"), (4,), "on meta, and has no copy on the CPU"),
     "depends on the batch size": (lambda: Own(by_size, first=Linear(4, 2)), (4,), "depends on the batch size"),
     "counts": (lambda: Own(counting, first=Linear(4, 2), count=nn.Buffer(torch.zeros(()))), (4,), "Tensor.add_"),

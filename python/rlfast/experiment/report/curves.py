@@ -129,7 +129,6 @@ def _read_folder(run_dir: Path) -> RunCurve:
     versions, processor = read_versions(run_dir)
     tests = read_curves(run_dir / "metrics.csv", "test", "mean", "std")
     rows = config.batch_size if isinstance(config, OfflineConfig) else 1  # logs of such runs count rows
-    steps = tuple(int(step) // rows for step in tests["step"])
     return RunCurve(
         source=run_dir,
         config=config,
@@ -137,8 +136,8 @@ def _read_folder(run_dir: Path) -> RunCurve:
         versions=versions,
         processor=processor,
         seconds=max((float(row["time"]) for row in CSVLogger(run_dir / "metrics.csv").rows()), default=0.0),
-        ended=has_ended(run_dir, config) or max(steps, default=0) >= config.steps,
-        steps=steps,
+        ended=has_ended(run_dir, config) or max(tests["step"], default=0) // rows >= config.steps,
+        steps=tuple(int(step) // rows for step in tests["step"]),
         mean=tuple(tests["mean"]),
         std=tuple(tests["std"]),
     )

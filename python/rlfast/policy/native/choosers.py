@@ -86,7 +86,7 @@ class Chooser:
         if torch.is_autocast_enabled("cpu"):
             raise NotNativeError("autocast is on")
         lowered = lowered_network(network, form, self._outputs)
-        self._module, self._host = lowered.module, lowered.host
+        self._module, self._refresh = lowered.module, lowered.host.refresh if lowered.host else lambda: None
         self.state_form = lowered.state_form
         """The form of the network's hidden state; None if it has none."""
         numbers, state = self._numbers(lowered), lowered.state_slot()
@@ -103,8 +103,7 @@ class Chooser:
     @property
     def network(self) -> Network:
         """The engine's network, with the weights of now."""
-        if self._host is not None:
-            self._host.refresh()
+        self._refresh()
         return self._network
 
     def _numbers(self, lowered: Lowered) -> list[int]:
@@ -190,8 +189,7 @@ class Chooser:
 
         :raises NotNativeError: they come in another way than from the outputs of the network alone.
         """
-        if self._host is not None:
-            self._host.refresh()
+        self._refresh()
         return Described(self._inputs, self._nodes, self._decision(), self.is_random, self._state)
 
     def _decision(self) -> Discrete | Continuous:

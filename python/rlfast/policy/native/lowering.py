@@ -70,6 +70,9 @@ class Lowered:
         self.modules = [*module.modules()]
         if any(is_compiled(part) for part in self.modules):
             raise NotNativeError("it contains a result of torch.compile")
+        dtypes = {tensor.dtype for tensor in (*module.parameters(), *module.buffers()) if tensor.is_floating_point()}
+        if wrong := dtypes - {torch.float32}:
+            raise NotNativeError(f"its weights are {wrong.pop()}, not float32")
         self.host = HostCopy(module) if is_elsewhere(module) else None
         """The copy whose weights are read, of a network on another device."""
         self.module = module if self.host is None else self.host.network
