@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 import rlfast
-import rlfast.utils.optim
 from bench.peers import training
 from bench.report import quantity
 from rlfast.data.collect import native_steps
 from rlfast.data.collect.python_steps import PythonSteps
 from rlfast.functional import Categorical
 from rlfast.utils.optim import adam
+from rlfast.utils.torch_private import fast_step
 
 REPEATS = {"dqn": 40, "ppo": 3, "sac": 40}
 NETWORKS = "model", "model_old", "actor", "critic", "critic2", "critic_old", "critic2_old"
@@ -98,8 +98,8 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
     watch.watch(policy, "learn", "learn")
     networks = {network for name, network in policy.named_children() if name in NETWORKS}
     watch.watch(nn.Module, "_call_impl", " networks", only=networks)
-    watch.watch(rlfast.utils.optim, "_backward", "learn: backward")
-    watch.watch(rlfast.utils.optim, "_step_fused", "learn: optimizer")
+    watch.watch(fast_step, "backward", "learn: backward")
+    watch.watch(fast_step, "step", "learn: optimizer")
     return run, watch
 
 

@@ -30,6 +30,15 @@ def weights(module):
     return torch.cat([p.detach().flatten().clone() for p in module.parameters()])
 
 
+def moves(module, steps, step):
+    """Return whether each of some steps moves the weights of a module."""
+    moved, last = [], weights(module)
+    for _ in range(steps):
+        step()
+        moved.append(not torch.equal(last, last := weights(module)))
+    return moved
+
+
 class Line(nn.Module):
     """A critic: ``slope * act + offset``."""
 

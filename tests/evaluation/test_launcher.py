@@ -11,17 +11,9 @@ from rlfast.evaluation.launcher import JoblibConfig, JoblibExpLauncher, Register
 
 
 def stats(step):
-    timing = TimingStats()
-    return InfoStats(
-        gradient_step=os.getpid(),
-        best_reward=0.0,
-        best_reward_std=0.0,
-        train_step=step,
-        train_episode=0,
-        test_step=0,
-        test_episode=0,
-        timing=timing,
-    )
+    counts = dict.fromkeys(("train_episode", "test_step", "test_episode"), 0)
+    rewards = {"best_reward": 0.0, "best_reward_std": 0.0}
+    return InfoStats(gradient_step=os.getpid(), train_step=step, timing=TimingStats(), **counts, **rewards)
 
 
 class Experiment:

@@ -20,6 +20,15 @@ def vector_infos(step):
     return {"TimeLimit.truncated": np.array([info.get("TimeLimit.truncated", False) for info in step.infos])}
 
 
+def assert_same_samples(one, other, rows):
+    drawn = []
+    for buffer in (one, other):
+        np.random.seed(0)
+        drawn.append(buffer.sample(rows))
+    for part, same in zip(*drawn, strict=True):
+        assert torch.equal(part, same)
+
+
 @pytest.mark.parametrize("timeouts", [True, False])
 @pytest.mark.parametrize("saving", [True, False])
 @pytest.mark.parametrize("envs", [1, 3])
@@ -59,11 +68,7 @@ def test_several_steps_at_once():
         one.add(*step)
     other.extend(*(list(column) for column in zip(*stream, strict=True)))
     assert (other.obs_shape, other.action_dim, other.pos) == (BOX.shape, 1, 5)
-    np.random.seed(0)
-    drawn = one.sample(30)
-    np.random.seed(0)
-    for part, same in zip(drawn, other.sample(30), strict=True):
-        assert torch.equal(part, same)
+    assert_same_samples(one, other, 30)
 
 
 def test_it_goes_on_from_a_pickle():
@@ -71,11 +76,7 @@ def test_it_goes_on_from_a_pickle():
     for step in steps(BOX, DISCRETE, 1, 15):
         rb.add(*step[:5], {})
     for twin in (pickle.loads(pickle.dumps(rb)), copy.deepcopy(rb)):
-        np.random.seed(0)
-        one = rb.sample(5)
-        np.random.seed(0)
-        for part, other in zip(one, twin.sample(5), strict=True):
-            assert torch.equal(part, other)
+        assert_same_samples(rb, twin, 5)
 
 
 def test_reset_forgets():

@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Box
 from torch import nn
 
-from continuous import LOG_PROB, GivenNormal, Lines, Seen, step_by_hand, weights
+from continuous import LOG_PROB, GivenNormal, Lines, Seen, moves, step_by_hand
 from rlfast.data import Batch
 from rlfast.policy import CrossQPolicy
 from rlfast.policy.modelfree.crossq import CrossQTrainingStats
@@ -100,12 +100,8 @@ def test_there_is_no_target_network():
 
 
 def test_the_actor_moves_at_the_last_step_of_its_delay():
-    policy, moved = by_hand(policy_delay=3), []
-    for _ in range(6):
-        before = weights(policy.actor)
-        step(policy)
-        moved.append(not torch.equal(weights(policy.actor), before))
-    assert moved == [False, False, True] * 2
+    policy = by_hand(policy_delay=3)
+    assert moves(policy.actor, 6, lambda: step(policy)) == [False, False, True] * 2
 
 
 class Normalized(nn.Module):

@@ -7,7 +7,7 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from algorithms import make_policy
-from continuous import LOG_PROB, GivenNormal, Seen, step_by_hand, transitions, weights
+from continuous import LOG_PROB, GivenNormal, Seen, moves, step_by_hand, transitions, weights
 from rlfast.data import Batch, NStep, ReplayBuffer
 from rlfast.policy import XQCPolicy
 from rlfast.policy.components.return_scale import ReturnScale
@@ -105,12 +105,8 @@ def test_one_pass_for_both_observations_and_the_modes_of_each():
 
 
 def test_the_actor_moves_at_the_last_step_of_its_delay():
-    policy, moved = by_hand(policy_delay=3), []
-    for _ in range(6):
-        before = weights(policy.actor)
-        step(policy)
-        moved.append(not torch.equal(weights(policy.actor), before))
-    assert moved == [False, False, True] * 2
+    policy = by_hand(policy_delay=3)
+    assert moves(policy.actor, 6, lambda: step(policy)) == [False, False, True] * 2
 
 
 def test_the_value_of_next_observations():
