@@ -58,6 +58,7 @@ CASES = [
         )
         for steps in (0, 1, 37)
     ),
+    *((partial(gym.make, f"{task}-v5"), 37) for task in ("HalfCheetah", "Ant", "Humanoid", "InvertedDoublePendulum")),
     *((lambda wrap=wrap: wrap(gym.make("CartPole-v1", max_episode_steps=20)), 50) for wrap in WRAPPERS.values()),
 ]
 
@@ -187,6 +188,22 @@ def test_state_of_different_env_is_refused():
         restore(gym.make("CartPole-v1"), capture(gym.make("Pendulum-v1")))
     with pytest.raises(NotImplementedError, match="layers now and had"):
         restore(gym.wrappers.TimeLimit(Odd(), 3), {"layers": capture(gym.wrappers.TimeLimit(Odd(), 3))["layers"][:1]})
+
+
+def test_a_simulator_goes_on_with_its_contacts_and_only_with_its_model():
+    envs = [gym.make("Ant-v5") for _ in range(3)]
+    envs[0].reset(seed=0)
+    one, other = (env.unwrapped.data for env in envs[:2])
+    while not one.ncon:
+        envs[0].step(envs[0].action_space.sample())
+    restore(envs[1], state := unpack(*pack(capture(envs[0]))))
+    np.testing.assert_array_equal(other.contact.pos, one.contact.pos)
+    envs[2].unwrapped.model.opt.gravity[2] = -3.7
+    with pytest.raises(NotImplementedError, match=r"AntEnv\.model was model .* and is a .*MjModel now"):
+        restore(envs[2], state)
+    envs[0].unwrapped.height = one.qpos[2:3]
+    with pytest.raises(NotImplementedError, match=r"AntEnv\.height is an array in the memory of another library"):
+        capture(envs[0])
 
 
 class Willing(Odd):

@@ -113,8 +113,7 @@ def test_a_film_names_our_own_extra(run, tmp_path, monkeypatch):
     ("simulator", "chosen", "advice"), [("mujoco", None, True), ("mujoco", "glfw", False), ("other", None, False)]
 )
 def test_a_film_without_a_display_is_one_line(run, monkeypatch, capsys, simulator, chosen, advice):
-    class FatalError(Exception):
-        """As MuJoCo's, which is no RuntimeError."""
+    class FatalError(Exception): ...  # as MuJoCo's, which is no RuntimeError
 
     class Film(gym.Wrapper):
         def __init__(self, env, folder, **_):
@@ -125,6 +124,7 @@ def test_a_film_without_a_display_is_one_line(run, monkeypatch, capsys, simulato
             raise FatalError("an OpenGL platform library\nhas not been loaded")
 
     monkeypatch.setattr(gym.wrappers, "RecordVideo", Film)
+    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
     monkeypatch.setitem(sys.modules, simulator, object())
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     if chosen is not None:

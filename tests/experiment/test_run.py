@@ -230,6 +230,7 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
         *((one, {}) for one in ALGORITHMS if not issubclass(ALGORITHMS[one].config, DataConfig)),
         *((one, {"sde": True, "sde_sample_freq": 7}) for one in ("ppo", "sac")),
         ("a2c", {"sde": True, "recurrent": True}),
+        ("sac", {"env": "Hopper-v5"}),
     ],
 )
 def test_so_does_one_of_another_algorithm(name, options, tmp_path, monkeypatch):

@@ -2,17 +2,20 @@
 
 The saved state is exact if the environment and its wrappers keep their whole state in instance attributes that hold
 numbers, strings, arrays, random generators, containers of these, and objects of Python classes made of these. An
-environment that has methods ``get_state()`` and ``set_state(state)`` is saved and restored by them instead. For an
-environment that holds anything else, such as a simulator written in another language, saving raises an error, because
-an incomplete state would be wrong.
+environment that has methods ``get_state()`` and ``set_state(state)`` is saved and restored by them instead. The data of
+MuJoCo's simulator are saved as arrays, if its model has no plugins; forces in the contacts of the last step are not,
+which no step depends on. For an environment that holds anything else, such as another simulator, saving raises an
+error, because an incomplete state would be wrong.
 
 State outside of the environment is not saved: module globals, class attributes and files.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import random
+import sys
 from collections import OrderedDict, deque
 from enum import Enum
 from types import ModuleType
@@ -29,6 +32,7 @@ _SEQUENCES: dict[str, type] = {kind.__name__: kind for kind in (list, tuple, set
 _MAPPINGS: dict[str, type] = {kind.__name__: kind for kind in (dict, OrderedDict)}
 _NUMBERS = "biuf"
 _KINDS = _NUMBERS + "cSU"
+_PICTURES = "pygame", "gymnasium.envs.mujoco.mujoco_rendering"  # windows and clocks, which affect only rendering
 _INNER = "env"  # the attribute of a wrapper that holds the wrapped environment
 
 
@@ -108,9 +112,40 @@ def _fixed(value: object) -> str | None:
         return str(value)
     if isinstance(value, type | ModuleType) or inspect.isroutine(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
-    if type(value).__module__.partition(".")[0] == "pygame":  # windows and clocks, which affect only rendering
-        return "pygame"
+    if type(value).__module__.startswith(_PICTURES):
+        return "for pictures"
+    mujoco: Any = sys.modules.get("mujoco")
+    if mujoco is not None and isinstance(value, mujoco.MjModel):
+        model = np.empty(mujoco.mj_sizeModel(value), np.uint8)
+        mujoco.mj_saveModel(value, None, model)
+        return f"model {hashlib.sha256(model.tobytes()).hexdigest()}"
     return None
+
+
+def _simulation(value: Any) -> dict[str, np.ndarray[Any, Any]] | None:
+    """Returns the arrays of MuJoCo's data that are as long in all states of a model; None for another value."""
+    mujoco: Any = sys.modules.get("mujoco")
+    if mujoco is None or not isinstance(value, mujoco.MjData) or value.model.nplugin:
+        return None
+    new = mujoco.MjData(value.model)
+    found = {"time": np.array(value.time)}
+    for name in dir(mujoco.MjData):
+        one = getattr(value, name)
+        if isinstance(one, np.ndarray) and one.size and one.shape == getattr(new, name).shape:
+            found[name] = one.copy()
+    return found
+
+
+def _kinds(arrays: dict[str, np.ndarray[Any, Any]] | None) -> dict[str, tuple[Any, ...]]:
+    return {name: (one.shape, one.dtype) for name, one in (arrays or {}).items()}
+
+
+def _simulate(data: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Lets MuJoCo's data go on from what :func:`_simulation` returned."""
+    data.time = float(arrays["time"])
+    for name in arrays.keys() - {"time"}:
+        getattr(data, name)[...] = arrays[name]
+    sys.modules["mujoco"].mj_collision(data.model, data)  # a list of contacts, which is not of one length
 
 
 def _is_plain_object(value: object) -> bool:
@@ -175,6 +210,8 @@ class _Writer:
             return {"kind": "random", "state": value.getstate()}
         if (fixed := _fixed(value)) is not None:
             return {"kind": "fixed", "is": fixed}
+        if (arrays := _simulation(value)) is not None:
+            return {"kind": "simulation", "arrays": arrays}
         if isinstance(value, gym.Space):
             return {"kind": "space", "streams": [self.write(s.np_random, path) for s in _spaces(value)]}
         if not inside and not isinstance(value, gym.Env) and _is_plain_object(value):
@@ -186,6 +223,8 @@ class _Writer:
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         self._alive.append(owner)
+        if type(owner.base).__name__ == "PyCapsule":
+            raise NotImplementedError(f"{path} is an array in the memory of another library, such as a simulator's")
         if self._memory.setdefault(id(owner), id(array)) != id(array):
             raise NotImplementedError(f"{path} shares its memory with another array of the environment")
         return array
@@ -253,6 +292,7 @@ class _Reader:
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
         self._objects: list[tuple[Any, dict[str, Any]]] = []
+        self._simulations: list[tuple[Any, dict[str, Any]]] = []
 
     def attributes(self, owner: object, written: dict[str, Any], path: str) -> dict[str, Any]:
         now = vars(owner)
@@ -264,6 +304,8 @@ class _Reader:
     def finish(self) -> None:
         for owner, attributes in self._objects:
             _assign(owner, attributes)
+        for data, arrays in self._simulations:
+            _simulate(data, arrays)
 
     def read(self, node: object, path: str, now: object = None) -> Any:
         """Converts plain data into a value.
@@ -304,6 +346,9 @@ class _Reader:
         if kind == "object" and _name(type(now)) == node["class"]:
             self._made[node["number"]] = now
             self._objects.append((now, self.attributes(now, node["attributes"], path)))
+            return now
+        if kind == "simulation" and _kinds(_simulation(now)) == _kinds(node["arrays"]):
+            self._simulations.append((now, node["arrays"]))
             return now
         if kind == "fixed" and _fixed(now) == node["is"]:
             return now
