@@ -33,9 +33,7 @@ class EnvFailure(RuntimeError):
         traceback: str = "",
     ) -> None:
         super().__init__(text)
-        self.env_id = env_id
-        self.phase = phase
-        self.action = action
+        self.env_id, self.phase, self.action = env_id, phase, action
         self.lost = lost or (env_id,)
         self.traceback = traceback
 
@@ -83,9 +81,7 @@ class WorkerDied(EnvFailure, EOFError):
         self, text: str, *, exitcode: int | None, signal: str | None, timeout: float | None = None, **where: Any
     ) -> None:
         super().__init__(text, **where)
-        self.exitcode = exitcode
-        self.signal = signal
-        self.timeout = timeout
+        self.exitcode, self.signal, self.timeout = exitcode, signal, timeout
 
 
 def _joint_class(kind: type[Exception]) -> type[EnvFailure]:

@@ -144,10 +144,8 @@ class BasePolicy(nn.Module, ABC):
         if action_scaling and not (isinstance(action_space, Box) and _has_finite_width(action_space)):
             raise ValueError(f"action_scaling needs a Box with finite bounds, got {action_space}; leave it False")
         super().__init__()
-        self.action_space = action_space
-        self.observation_space = observation_space
-        self.action_scaling = action_scaling
-        self.action_bound_method = action_bound_method
+        self.action_space, self.observation_space = action_space, observation_space
+        self.action_scaling, self.action_bound_method = action_scaling, action_bound_method
         start = getattr(action_space, "start", None)
         self._start: Any = start if np.any(start) else None  # the environment's first action, None for 0
         self.action_type: Literal["continuous", "discrete"] = (

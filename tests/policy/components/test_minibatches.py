@@ -1,9 +1,7 @@
-import numpy as np
 import pytest
 import torch
 
-from rlfast.data import Batch
-from rlfast.policy.components.minibatches import minibatches_of, shuffled_minibatches, summaries_of
+from rlfast.policy.components.minibatches import minibatches_of, summaries_of
 
 
 @pytest.mark.parametrize(
@@ -20,22 +18,6 @@ from rlfast.policy.components.minibatches import minibatches_of, shuffled_miniba
 )
 def test_the_last_one_has_the_rest(size, batch_size, parts):
     assert [*minibatches_of(size, batch_size)] == [slice(*part) for part in parts]
-
-
-def test_columns_of_any_kind_are_in_the_same_order():
-    column, order = np.arange(5.0), np.array([3, 0, 4, 1, 2])
-    columns = (column, torch.from_numpy(column), Batch(a=column), None)
-    first, second = shuffled_minibatches(columns, order, 2, "cpu")
-    for part, rows in ((first, [3.0, 0.0]), (second, [4.0, 1.0, 2.0])):
-        array, tensor, batch, nothing = part
-        assert (array.tolist(), tensor.tolist(), batch.a.tolist(), nothing) == (rows, rows, rows, None)
-
-
-def test_tensors_may_be_on_another_device_than_arrays():
-    columns = (np.arange(4), torch.zeros(4, 2, device="meta"))
-    for array, tensor in shuffled_minibatches(columns, np.arange(4)[::-1].copy(), 2, torch.device("meta")):
-        assert len(array) == 2
-        assert (tensor.shape, tensor.device.type) == ((2, 2), "meta")
 
 
 @pytest.mark.parametrize("steps", [1, 3])

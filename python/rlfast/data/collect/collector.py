@@ -146,11 +146,8 @@ class Collector:
         self.set_on_episode_done_hook(on_episode_done_hook)
         self.set_on_step_hook(on_step_hook)
         checks.check_policy(policy, exploration_noise=bool(exploration_noise))
-        self.policy = policy
-        self.exploration_noise = exploration_noise
-        self.collect_stats_class = collect_stats_class
-        self.raise_on_nan_in_buffer = raise_on_nan_in_buffer
-        self.env = env
+        self.policy, self.exploration_noise, self.collect_stats_class = policy, exploration_noise, collect_stats_class
+        self.raise_on_nan_in_buffer, self.env = raise_on_nan_in_buffer, env
         checks.check_spaces(policy, self._envs)
         self._assign_buffer(buffer)
         self.is_closed = False

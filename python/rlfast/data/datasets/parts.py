@@ -52,10 +52,8 @@ class Source(ABC):
         in_environment_form: bool = False,
         action_space: gym.Space[Any] | None = None,
     ) -> None:
-        self.length = length
-        self.stack_num = stack_num
-        self.in_environment_form = in_environment_form
-        self.action_space = action_space
+        self.length, self.stack_num = length, stack_num
+        self.in_environment_form, self.action_space = in_environment_form, action_space
 
     _file: Any = None  # an open file, if the dataset is one
 
@@ -92,9 +90,7 @@ class Writer(ABC):
     _file: Any = None  # an open file, if the dataset is one
 
     def __init__(self, path: Path, length: int, stack_num: int = 1) -> None:
-        self.path = path
-        self.length = length
-        self.stack_num = stack_num
+        self.path, self.length, self.stack_num = path, length, stack_num
         self._rows = 0  # rows that were written
 
     @abstractmethod

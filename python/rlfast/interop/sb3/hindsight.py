@@ -63,10 +63,8 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
             raise AssertionError(
                 f"goal_selection_strategy must be one of {list(GoalSelectionStrategy)}, got {goal_selection_strategy!r}"
             )
-        self.env = env
-        self.copy_info_dict = copy_info_dict
-        self.goal_selection_strategy = goal_selection_strategy
-        self.n_sampled_goal = n_sampled_goal
+        self.env, self.copy_info_dict = env, copy_info_dict
+        self.goal_selection_strategy, self.n_sampled_goal = goal_selection_strategy, n_sampled_goal
         self.her_ratio = 1 - 1.0 / (n_sampled_goal + 1)
         shape = (self.buffer_size, self.n_envs)
         nothing = np.array({}, object)

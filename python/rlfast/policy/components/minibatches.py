@@ -1,7 +1,6 @@
 """Passes over a roll-out in minibatches, and summaries of their losses."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -31,27 +30,6 @@ def minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:
     starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
     for start in starts:
         yield slice(start, size if start == starts[-1] else start + starts.step)
-
-
-def shuffled_minibatches(
-    columns: Sequence[Any], order: Any, batch_size: int | None, device: Any
-) -> Iterator[list[Any]]:
-    """Yield the rows of each minibatch.
-
-    :param columns: arrays, tensors or batches of N rows each, or None.
-    :param order: indices of rows, ``[N]``.
-    :param batch_size: number of rows of a minibatch; None for all rows.
-    :param device: the device of the tensors among the columns.
-    """
-    order_there = torch.as_tensor(order, device=device)
-    shuffled = [rows_of(c, order_there if isinstance(c, torch.Tensor) else order) for c in columns]
-    for part in minibatches_of(len(order), batch_size):
-        yield [rows_of(column, part) for column in shuffled]
-
-
-def rows_of(column: Any, rows: Any) -> Any:
-    """Return some rows of a column, or None if the column is None."""
-    return None if column is None else column[rows]
 
 
 def summaries_of(losses: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, SequenceSummaryStats]:

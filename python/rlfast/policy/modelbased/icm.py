@@ -29,9 +29,7 @@ class ICMTrainingStats(TrainingStatsWrapper):
     def __init__(
         self, wrapped_stats: TrainingStats, *, icm_loss: float, icm_forward_loss: float, icm_inverse_loss: float
     ) -> None:
-        self.icm_loss = icm_loss
-        self.icm_forward_loss = icm_forward_loss
-        self.icm_inverse_loss = icm_inverse_loss
+        self.icm_loss, self.icm_forward_loss, self.icm_inverse_loss = icm_loss, icm_forward_loss, icm_inverse_loss
         super().__init__(wrapped_stats)
 
 
@@ -116,9 +114,7 @@ class ICMPolicy(BasePolicy):
         self.policy = policy
         self.model = model
         self.optim = make_optimizer(optim, model.parameters())
-        self.lr_scale = lr_scale
-        self.reward_scale = reward_scale
-        self.forward_loss_weight = forward_loss_weight
+        self.lr_scale, self.reward_scale, self.forward_loss_weight = lr_scale, reward_scale, forward_loss_weight
 
     @property
     def learns_from(self) -> LearnsFrom | None:

@@ -16,7 +16,7 @@ from rlfast.policy.base import LearnsFrom, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.batches import moved_once
 from rlfast.policy.components.memory.hidden_state import add_stored_state, as_returned, stored_state
-from rlfast.policy.components.minibatches import check_passes, minibatches_of, rows_of, summaries_of
+from rlfast.policy.components.minibatches import check_passes, minibatches_of, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
 from rlfast.policy.components.shortcuts import Shortcut, Shortcuts
 from rlfast.policy.q_learner import QLearner
@@ -118,7 +118,8 @@ class PQNPolicy(QLearner):
         unknown = np.flatnonzero(np.isnan(values))
         with torch.no_grad():
             for rows in (unknown[i : i + self.max_batchsize] for i in range(0, len(unknown), self.max_batchsize)):
-                value = self.next_value(rollout.obs_next[rows], as_returned(rows_of(state_next, rows)))
+                state = as_returned(None if state_next is None else state_next[rows])
+                value = self.next_value(rollout.obs_next[rows], state)
                 values[rows] = value.double().cpu().numpy()
         returns, _ = self.compute_episodic_return(rollout, buffer, indices, values, None, self.gamma, self.q_lambda)
         rollout.returns = torch.as_tensor(returns, dtype=value.dtype, device=value.device)

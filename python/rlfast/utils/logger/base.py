@@ -73,15 +73,10 @@ class BaseLogger(ABC):
         info_interval: int = 1,
         exclude_arrays: bool = True,
     ) -> None:
-        self.train_interval = train_interval
-        self.test_interval = test_interval
-        self.update_interval = update_interval
-        self.info_interval = info_interval
-        self.exclude_arrays = exclude_arrays
-        self.last_log_train_step = -1
-        self.last_log_test_step = -1
-        self.last_log_update_step = -1
-        self.last_log_info_step = -1
+        self.train_interval, self.test_interval, self.update_interval = train_interval, test_interval, update_interval
+        self.info_interval, self.exclude_arrays = info_interval, exclude_arrays
+        self.last_log_train_step = self.last_log_test_step = -1
+        self.last_log_update_step = self.last_log_info_step = -1
 
     @abstractmethod
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:

@@ -26,9 +26,7 @@ class Perturbation(Placed):
         self, preprocess_net: nn.Module, max_action: float, device: str | int | torch.device = "cpu", phi: float = 0.05
     ) -> None:
         super().__init__()
-        self.preprocess_net = preprocess_net
-        self.max_action = max_action
-        self.phi = phi
+        self.preprocess_net, self.max_action, self.phi = preprocess_net, max_action, phi
 
     def forward(self, state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """Return moved actions.
@@ -73,9 +71,7 @@ class VAE(Placed):
         self.encoder = encoder
         self.mean = nn.Linear(hidden_dim, latent_dim, device=device)
         self.log_std = nn.Linear(hidden_dim, latent_dim, device=device)
-        self.decoder = decoder
-        self.max_action = max_action
-        self.latent_dim = latent_dim
+        self.decoder, self.max_action, self.latent_dim = decoder, max_action, latent_dim
 
     def forward(
         self, state: torch.Tensor, action: torch.Tensor, noise: torch.Tensor | None = None
