@@ -218,8 +218,8 @@ def test_results_have_a_table_of_tasks_and_algorithms(tmp_path: Path) -> None:
     assert lines[5:9] == [
         "| task | PPO, 900 steps | SAC, 300 steps |",
         "| --- | --- | --- |",
-        "| HalfCheetah-v5 |  | 9,000 (9,000) |",
-        "| Hopper-v5 | 7 (2,000) | 95 (2,000) |",
+        "| HalfCheetah-v5 |  | 9,000 (9,000), one seed |",
+        "| Hopper-v5 | 7 (2,000), one seed | 95 (2,000) |",
     ]
     assert lines[10] == "Hopper-v5 of SAC is `gymnasium.make('Hopper-v5', reset_noise_scale=0.5)`."
     assert lines[12].endswith(f"({results.PICTURE})")

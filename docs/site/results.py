@@ -57,7 +57,7 @@ def overview(groups: Groups) -> str:
         if (key.env, column) in cells:
             raise ValueError(f"there are two configurations of {column}, on {key.env}: keep the curves of one")
         last, best = last_and_best(group)
-        cells[key.env, column] = f"{last:,.0f} ({best:,.0f})"
+        cells[key.env, column] = f"{last:,.0f} ({best:,.0f})" + ", one seed" * (len(group) == 1)
     columns = sorted({column for _, column in cells})
     rows = [["task", *columns], ["---"] * (1 + len(columns))]
     rows += [[env, *(cells.get((env, one), "") for one in columns)] for env in dict.fromkeys(env for env, _ in cells)]
