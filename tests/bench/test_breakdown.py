@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_the_parts_of_a_loop_take_their_shares():
-    command = [sys.executable, "-m", "bench.breakdown", "dqn"]
-    shown = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True).stdout
+    command = sys.executable, "-m", "bench.breakdown", "dqn"
+    shown = subprocess.check_output(command, cwd=Path(__file__).parents[2], text=True)
     shares = {line[:28].strip(): line[38:].strip() for line in shown.splitlines()}
     assert all(shares[part] != "0%" for part in ("learn: backward", "learn: optimizer", "learn: networks", "collect"))

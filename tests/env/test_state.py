@@ -1,3 +1,4 @@
+import operator
 import random
 import threading
 from collections import deque
@@ -5,6 +6,7 @@ from enum import Enum
 from functools import partial
 
 import gymnasium as gym
+import mujoco
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -25,22 +27,17 @@ def play(env, steps):
     return seen
 
 
-def turned(obs):
-    return -obs
-
-
 def recorded(env):
-    env = gym.wrappers.FrameStackObservation(env, 3)
-    env = gym.wrappers.NormalizeObservation(gym.wrappers.RecordEpisodeStatistics(env))
-    return gym.wrappers.NormalizeReward(env, gamma=0.9)
+    env = gym.wrappers.RecordEpisodeStatistics(gym.wrappers.FrameStackObservation(env, 3))
+    return gym.wrappers.NormalizeReward(gym.wrappers.NormalizeObservation(env), gamma=0.9)
 
 
 WRAPPERS = {
     "memory": recorded,
     "time": gym.wrappers.TimeAwareObservation,
     "reward": lambda env: gym.wrappers.TransformReward(env, lambda reward: 2 * reward),
-    "observation": lambda env: gym.wrappers.TransformObservation(env, turned, env.observation_space),
-    "space": lambda env: gym.wrappers.TransformObservation(env, turned, spaces.Box(-9, 9, (4,))),
+    "observation": lambda env: gym.wrappers.TransformObservation(env, operator.neg, env.observation_space),
+    "space": lambda env: gym.wrappers.TransformObservation(env, operator.neg, spaces.Box(-9, 9, (4,))),
     "action": lambda env: gym.wrappers.TransformAction(env, lambda action: 1 - action, env.action_space),
 }
 CASES = [
@@ -151,6 +148,11 @@ def test_attributes_that_came_later_are_gone():
     assert not hasattr(other, "late")
 
 
+PLUGIN = """<mujoco><extension><plugin plugin="mujoco.pid"><instance name="p"/></plugin></extension>
+<worldbody><body><joint name="j"/><geom size="1"/></body></worldbody>
+<actuator><plugin plugin="mujoco.pid" instance="p" joint="j"/></actuator></mujoco>"""
+
+
 @pytest.mark.parametrize(
     "held",
     [
@@ -161,6 +163,7 @@ def test_attributes_that_came_later_are_gone():
         {"x": (i for i in [1])},
         {"x": type("Sub", (list,), {})()},
         {"x": memoryview(b"1")},
+        {"x": mujoco.MjData(mujoco.MjModel.from_xml_string(PLUGIN))},
     ],
 )
 def test_unserializable_state_is_named(held):
@@ -196,8 +199,9 @@ def test_a_simulator_goes_on_with_its_contacts_and_only_with_its_model():
     one, other = (env.unwrapped.data for env in envs[:2])
     while not one.ncon:
         envs[0].step(envs[0].action_space.sample())
+    envs[0].unwrapped.mujoco_renderer.viewer = threading.Lock()
     restore(envs[1], state := unpack(*pack(capture(envs[0]))))
-    np.testing.assert_array_equal(other.contact.pos, one.contact.pos)
+    assert (other.time, other.contact.pos.tolist()) == (one.time, one.contact.pos.tolist())
     envs[2].unwrapped.model.opt.gravity[2] = -3.7
     with pytest.raises(NotImplementedError, match=r"AntEnv\.model was model .* and is a .*MjModel now"):
         restore(envs[2], state)
@@ -225,8 +229,7 @@ class Willing(Odd):
 def test_an_environment_that_offers_its_state_is_asked():
     env, other = (gym.wrappers.TimeLimit(Willing(), 10) for _ in range(2))
     env.reset()
-    for _ in range(3):
-        env.step(0)
+    play(env, 3)
     restore(other, unpack(*pack(capture(env))))
     assert other.unwrapped.count == 3
     assert [other.step(0)[3] for _ in range(7)] == [False] * 6 + [True]
@@ -240,10 +243,7 @@ def test_streams_of_nested_spaces(seed):
     streams = unpack(*pack(space_streams(space)))
     first = space.sample()
     set_space_streams(space, streams)
-    again = space.sample()
-    assert again["a"][0] == first["a"][0]
-    np.testing.assert_array_equal(again["a"][1], first["a"][1])
-    np.testing.assert_array_equal(again["b"], first["b"])
+    assert repr(space.sample()) == repr(first)
 
 
 def test_vector_environments_keep_who_is_in_an_episode():
