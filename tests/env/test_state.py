@@ -123,7 +123,8 @@ def test_state_in_containers_is_restored():
             restore(Odd(x=now), capture(env))
 
 
-def test_what_is_one_object_stays_one():
+def test_what_is_one_object_stays_one(monkeypatch):
+    monkeypatch.setattr(Helper, "__module__", "pygame_of_a_user")  # which is no part of pygame
     env, other = Odd(), Odd()
     env.list.append(7)
     env.stream.random()
@@ -240,10 +241,9 @@ def test_streams_of_nested_spaces(seed):
     space = spaces.Dict({"a": spaces.Tuple([spaces.Discrete(99), spaces.Box(0, 1, (2,))]), "b": spaces.MultiBinary(4)})
     if seed is not None:
         space.seed(seed)
-    streams = unpack(*pack(space_streams(space)))
-    first = space.sample()
+    streams, first = unpack(*pack(space_streams(space))), space.sample()
     set_space_streams(space, streams)
-    assert repr(space.sample()) == repr(first)
+    np.testing.assert_equal(space.sample(), first)
 
 
 def test_vector_environments_keep_who_is_in_an_episode():

@@ -32,7 +32,7 @@ _SEQUENCES: dict[str, type] = {kind.__name__: kind for kind in (list, tuple, set
 _MAPPINGS: dict[str, type] = {kind.__name__: kind for kind in (dict, OrderedDict)}
 _NUMBERS = "biuf"
 _KINDS = _NUMBERS + "cSU"
-_PICTURES = "pygame", "gymnasium.envs.mujoco.mujoco_rendering"  # windows and clocks, which affect only rendering
+_PICTURES = "pygame.", "gymnasium.envs.mujoco.mujoco_rendering."  # windows and clocks, which affect only rendering
 _INNER = "env"  # the attribute of a wrapper that holds the wrapped environment
 
 
@@ -112,7 +112,7 @@ def _fixed(value: object) -> str | None:
         return str(value)
     if isinstance(value, type | ModuleType) or inspect.isroutine(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
-    if type(value).__module__.startswith(_PICTURES):
+    if f"{type(value).__module__}.".startswith(_PICTURES):
         return "for pictures"
     mujoco: Any = sys.modules.get("mujoco")
     if mujoco is not None and isinstance(value, mujoco.MjModel):
