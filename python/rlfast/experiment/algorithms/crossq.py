@@ -60,7 +60,7 @@ PRESETS: Presets = {
         "critic_hidden_sizes": (64, 64),
         "policy_delay": 1,
     },
-    **{task: {**presets.MUJOCO, "start_steps": 5_000, "critic_hidden_sizes": (512, 512)} for task in presets.ROBOTS},
+    **{task: {**presets.MUJOCO, "start_steps": 5_000, "critic_hidden_sizes": (256, 256)} for task in presets.ROBOTS},
 }
 
 SEARCH: search.Search = search.ranges(
