@@ -45,10 +45,11 @@ class Config(ExploringConfig):
 
 PRESETS: Presets = {
     "Pendulum-v1": {**presets.PENDULUM_SOFT, "updates_per_step": 0.25, "ensemble_size": 2, "tau": 0.02},
-    **dict.fromkeys(presets.ROBOTS, presets.MUJOCO),
-    # how many quantiles of each critic targets leave out: the paper, appendix B
-    "HalfCheetah-v5": {**presets.MUJOCO, "top_quantiles_to_drop_per_net": 0},
-    "Hopper-v5": {**presets.MUJOCO, "top_quantiles_to_drop_per_net": 5},
+    # two critics, as in sb3-contrib; how many quantiles of each critic targets leave out: the paper, appendix B
+    **{
+        task: {**presets.MUJOCO, "ensemble_size": 2, "top_quantiles_to_drop_per_net": dropped}
+        for task, dropped in (dict.fromkeys(presets.ROBOTS, 2) | {"HalfCheetah-v5": 0, "Hopper-v5": 5}).items()
+    },
 }
 
 SEARCH: search.Search = search.ranges(
