@@ -43,13 +43,13 @@ class Config(ExploringConfig):
         )
 
 
+MUJOCO = {**presets.MUJOCO, "ensemble_size": 2}  # as in sb3-contrib
 PRESETS: Presets = {
     "Pendulum-v1": {**presets.PENDULUM_SOFT, "updates_per_step": 0.25, "ensemble_size": 2, "tau": 0.02},
-    # two critics, as in sb3-contrib; how many quantiles of each critic targets leave out: the paper, appendix B
-    **{
-        task: {**presets.MUJOCO, "ensemble_size": 2, "top_quantiles_to_drop_per_net": dropped}
-        for task, dropped in (dict.fromkeys(presets.ROBOTS, 2) | {"HalfCheetah-v5": 0, "Hopper-v5": 5}).items()
-    },
+    **dict.fromkeys(presets.ROBOTS, MUJOCO),
+    # how many quantiles of each critic targets leave out: the paper, appendix B
+    "HalfCheetah-v5": {**MUJOCO, "top_quantiles_to_drop_per_net": 0},
+    "Hopper-v5": {**MUJOCO, "top_quantiles_to_drop_per_net": 5},
 }
 
 SEARCH: search.Search = search.ranges(
