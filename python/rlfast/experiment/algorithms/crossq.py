@@ -53,13 +53,11 @@ class Config(EntropyConfig):
         )
 
 
-SMALL = {"critic_hidden_sizes": (64, 64), "updates_per_step": 0.25, "policy_delay": 1}
 MUJOCO = {**presets.MUJOCO, "start_steps": 5_000, "critic_hidden_sizes": (256, 256)}
 PRESETS: Presets = {
-    "Pendulum-v1": presets.PENDULUM_SOFT | SMALL,
+    "Pendulum-v1": presets.PENDULUM_NORMALIZED,
     **dict.fromkeys(presets.ROBOTS, MUJOCO),
-    # Without contact forces, as in Ant-v4, on which the paper trained: with them, it learned later.
-    "Ant-v5": {**MUJOCO, "env_kwargs": {"include_cfrc_ext_in_observation": False}},
+    "Ant-v5": {**MUJOCO, **presets.ANT},  # the paper trained on Ant-v4
 }
 
 SEARCH: search.Search = search.ranges(

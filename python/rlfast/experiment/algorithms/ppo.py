@@ -121,8 +121,7 @@ PRESETS: Presets = {
     "InvertedPendulum-v5": {"stop_return": 950.0, "learning_rate": 1e-3, "log_std": -0.5},
     **dict.fromkeys(presets.ROBOTS, CLEANRL),
     **dict.fromkeys(("HalfCheetah-v5", "Walker2d-v5"), MANY_ENVS),
-    # Without contact forces, as in Ant-v4: with them, it does not learn to walk.
-    "Ant-v5": {**MANY_ENVS, "env_kwargs": {"include_cfrc_ext_in_observation": False}},
+    "Ant-v5": {**MANY_ENVS, **presets.ANT},  # with contact forces, it does not learn to walk
     "Catch-v0": {
         **presets.CATCH,
         "max_steps": 100_000,

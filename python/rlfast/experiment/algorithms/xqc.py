@@ -93,15 +93,7 @@ MUJOCO = {
 """Critics of a size for processors: a step takes about twice the time of one of soft actor-critic."""
 
 PRESETS: Presets = {
-    "Pendulum-v1": {
-        **presets.PENDULUM_SOFT,
-        "alpha": 0.01,
-        "updates_per_step": 0.25,
-        "critic_hidden_sizes": (64, 64),
-        "policy_delay": 1,
-        "num_atoms": 51,
-        "tau": 0.02,
-    },
+    "Pendulum-v1": {**presets.PENDULUM_NORMALIZED, "alpha": 0.01, "num_atoms": 51, "tau": 0.02},
     **dict.fromkeys(presets.ROBOTS, MUJOCO),
 }
 

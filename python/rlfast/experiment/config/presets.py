@@ -107,6 +107,8 @@ PENDULUM: dict[str, Any] = {
 """What the presets for Pendulum-v1 have in common, of algorithms with a replay buffer."""
 PENDULUM_SOFT = PENDULUM | {"alpha_learning_rate": 2e-3, "alpha": 0.5}
 """The same for algorithms with a temperature."""
+PENDULUM_NORMALIZED = PENDULUM_SOFT | {"updates_per_step": 0.25, "critic_hidden_sizes": (64, 64), "policy_delay": 1}
+"""The same for CrossQ and XQC, whose critics are batch normalized."""
 PENDULUM_DATA: dict[str, Any] = {
     "max_steps": 8_000,
     "eval_interval": 2_000,
@@ -118,6 +120,8 @@ PENDULUM_DATA: dict[str, Any] = {
 """What those have in common that learn from data."""
 ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "InvertedDoublePendulum-v5")
 """The tasks of MuJoCo that have presets."""
+ANT: dict[str, Any] = {"env_kwargs": {"include_cfrc_ext_in_observation": False}}
+"""Ant-v5 without contact forces among its observations, as Ant-v4 was."""
 MUJOCO: dict[str, Any] = {
     "max_steps": 300_000,
     "eval_interval": 10_000,
