@@ -47,7 +47,7 @@ MUJOCO = {**presets.MUJOCO, "ensemble_size": 2}  # as in sb3-contrib
 PRESETS: Presets = {
     "Pendulum-v1": {**presets.PENDULUM_SOFT, "updates_per_step": 0.25, "ensemble_size": 2, "tau": 0.02},
     **dict.fromkeys(presets.ROBOTS, MUJOCO),
-    # how many quantiles of each critic targets leave out: the paper, appendix B
+    # how many quantiles of each critic targets leave out: the paper, appendix B, with five critics
     "HalfCheetah-v5": {**MUJOCO, "top_quantiles_to_drop_per_net": 0},
     "Hopper-v5": {**MUJOCO, "top_quantiles_to_drop_per_net": 5},
 }
