@@ -261,7 +261,8 @@ fn dueling(made: &mut Made, inputs: usize, hidden: usize, actions: usize, functi
     let second = made.linear(first, hidden, hidden, false);
     let (centered, weight, bias) =
         (hidden.is_multiple_of(2), Some(made.weights(hidden, 2.0)), Some(made.weights(hidden, 1.0)));
-    let normal = made.add(Node::Normalize { input: second, size: hidden, epsilon: 1e-5, centered, weight, bias });
+    // 1e-5 would magnify the rounding of a single number near zero, which `hidden` of 1 has, by up to 316
+    let normal = made.add(Node::Normalize { input: second, size: hidden, epsilon: 0.01, centered, weight, bias });
     let features = made.add(Node::Map { input: normal, function });
     let joined = made.add(Node::Join { inputs: [features, first].into() });
     let gates = made.linear(joined, 2 * hidden, hidden, false);
