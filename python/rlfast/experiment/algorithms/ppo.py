@@ -106,9 +106,10 @@ PRESETS: Presets = {
         "stop_return": 300.0,
         "max_steps": 1_500_000,
         "eval_interval": 65_536,
-        "learning_rate": 5e-4,
+        "hidden_sizes": (256, 256),
+        "learning_rate": 3e-4,
         "log_std": -0.5,
-        "discount_factor": 0.995,
+        "discount_factor": 0.99,
         "collect_steps": 8_192,
     },
     "Pendulum-v1": {
