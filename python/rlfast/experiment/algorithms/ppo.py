@@ -32,7 +32,6 @@ BOX2D: dict[str, Any] = {
     "num_envs": 16,
     "normalize_obs": True,
     "normalize_reward": True,
-    "hidden_sizes": (64, 64),
     "lr_schedule": "linear",
     "batch_size": 256,
     "repeat": 8,
@@ -107,9 +106,7 @@ PRESETS: Presets = {
         "max_steps": 1_500_000,
         "eval_interval": 65_536,
         "hidden_sizes": (256, 256),
-        "learning_rate": 3e-4,
         "log_std": -0.5,
-        "discount_factor": 0.99,
         "collect_steps": 8_192,
     },
     "Pendulum-v1": {
