@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 def _gather(arguments: Sequence[str]) -> int:
     parser = Parser("rlfast data gather", "Plays the policy of a run as in tests, and writes what it did to a file.")
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
-    parser.add_argument("--steps", type=whole_number, required=True, help="number of transitions")
+    parser.add_argument("--steps", type=whole_number, required=True, help="number of transitions, rounded up")
     parser.add_argument("--out", type=Path, required=True, help="the file; .hdf5 for HDF5")
     parser.add_argument("--eps", type=float, default=0.0, help="probability of random actions [%(default)s]")
     parser.add_argument("--noise", type=float, default=0.0, help="deviation of noise on actions [%(default)s]")
@@ -115,7 +115,7 @@ def _described(returns: NDArray[Any]) -> str:
     if not len(returns):
         return "no episode"
     spread = f"{returns.mean():.2f} ± {returns.std():.2f} (from {returns.min():g} to {returns.max():g})"
-    return f"{len(returns):,} episodes, return {spread}"
+    return f"{len(returns):,} episode{'s' * (len(returns) != 1)}, return {spread}"
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

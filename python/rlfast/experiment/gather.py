@@ -45,7 +45,7 @@ def gather(
     fewer, so that each has time for four episodes of the greatest length.
 
     :param run_dir: folder of the run.
-    :param steps: number of transitions.
+    :param steps: number of transitions, rounded up to a multiple of the number of environments.
     :param out: the file: a snapshot of a buffer, or HDF5 if it ends with ``.hdf5`` or ``.h5``.
     :param best: as for :func:`rlfast.load`.
     :param eps: probability of a random action. Default: 0.
@@ -77,7 +77,8 @@ def gather(
 def _play(policy: BasePolicy, config: RunConfig, steps: int, out: Path, eps: float, noise: float) -> CollectStats:
     envs = make_envs(config, "test")
     number = len(envs)
-    buffer = VectorReplayBuffer(-(-steps // number) * number, number, seed=config.seed)
+    steps = -(-steps // number) * number
+    buffer = VectorReplayBuffer(steps, number, seed=config.seed)
     policy.eval()
     policy.seed(config.seed)
     rng = np.random.default_rng(config.seed)

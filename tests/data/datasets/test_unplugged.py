@@ -103,7 +103,7 @@ def test_shards_are_recognised(tmp_path, capsys):
     path = write(tmp_path / "run_1-00000-of-00100", [row(0), row(1, last=True)])
     assert isinstance(open_source(str(path)), UnpluggedSource)
     assert main(["info", str(path)]) == 0
-    assert capsys.readouterr().out.startswith("2 transitions, 1 episodes, return 1.00")
+    assert capsys.readouterr().out.startswith("2 transitions, 1 episode, return 1.00")
 
 
 def test_a_file_that_is_not_compressed(tmp_path):
