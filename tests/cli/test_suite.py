@@ -90,7 +90,7 @@ def test_resumed_suite_equals_single_runs(tmp_path, start, capsys):
 def test_a_failed_run_stops_no_other_and_is_tried_again(tmp_path, monkeypatch, capsys):
     child = """if True:
         import json, os, sys
-        print("rlfast: bad luck with", os.environ["OMP_NUM_THREADS"], "thread", file=sys.stderr)
+        print("bad\\n\\nbad\\nrlfast: luck with", os.environ["OMP_NUM_THREADS"], "thread\\nbad", file=sys.stderr)
         sys.exit(json.loads(sys.argv[3])["seed"] == 0)
     """
     monkeypatch.setattr(pool, "_CHILD", child)
@@ -99,9 +99,9 @@ def test_a_failed_run_stops_no_other_and_is_tried_again(tmp_path, monkeypatch, c
     shown = capsys.readouterr()
     assert shown.out == f"suite classic: 2 runs, 1 at a time, in {folder}\n"
     assert shown.err.splitlines() == [
-        "ppo Pendulum-v1 seed 0: bad luck with 1 thread",
+        *(f"ppo Pendulum-v1 seed 0: {line}" for line in ("bad", "luck with 1 thread", "bad")),
         "[1/2] ppo Pendulum-v1 seed 0: failed, no test",
-        "ppo Pendulum-v1 seed 1: bad luck with 1 thread",
+        *(f"ppo Pendulum-v1 seed 1: {line}" for line in ("bad", "luck with 1 thread", "bad")),
         "[2/2] ppo Pendulum-v1 seed 1: no test",
         f"rlfast: 1 of 2 runs failed (ppo Pendulum-v1 seed 0); rlfast suite --resume {folder} tries again",
     ]

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -83,14 +84,14 @@ class PooledRun:
             self.process.stdin.close()
 
     def messages(self) -> list[str]:
-        """Returns the lines that an ended process has written to stderr, once."""
+        """Returns the lines that an ended process has written to stderr, once; of equal lines in a row the first."""
         if self.shown is None:
             return []
         with self.shown as shown:
             shown.seek(0)
             lines = [line.strip().removeprefix("rlfast: ") for line in shown if line.strip()]
         self.shown = None
-        return lines
+        return [line for line, _ in groupby(lines)]
 
     def outcome(self) -> str:
         """Returns what became of the run, in a line."""
