@@ -33,7 +33,7 @@ PRESETS: Presets = {
     },
     **dict.fromkeys(presets.ROBOTS, presets.MUJOCO),
     "HalfCheetah-v5": {**presets.MUJOCO, "learning_rate": 1e-3, "auto_alpha": False},
-    "Ant-v5": {**presets.MUJOCO, **presets.ANT, "network": "simba", "hidden_sizes": (128,)},
+    "Ant-v5": {**presets.MUJOCO, **presets.ANT, "network": "simba", "hidden_sizes": (128,)},  # with mlp, 1,410 at most
 }
 
 SEARCH: search.Search = search.ranges(Config, search.CONTINUOUS)
